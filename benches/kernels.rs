@@ -6,7 +6,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use incarnate_kernels::contraction::{FmaF32, Loop, Machine, MulAddF32, Operand, Operation, contract_at_most};
+use incarnate_kernels::contraction::{
+    FmaF32, FmaF32AnyOrder, Loop, Machine, MulAddF32, MulAddF32AnyOrder, Operand, Operation, contract_at_most,
+};
 use incarnate_kernels::peak;
 
 const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
@@ -111,8 +113,14 @@ fn main() {
         ("product 16 x 16 x 16", product(16, 16, 16)),
         ("vector 1 x 784 x 512", product(1, 784, 512)),
         ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
+        ("matrix by columns, 64 x 128", matrix_vector(64, 128)),
+        ("matrix by columns, 512 x 128", matrix_vector(512, 128)),
         ("matrix by columns, 1000 x 1024", matrix_vector(1000, 1024)),
         ("matrix by columns, 4096 x 4096", matrix_vector(4096, 4096)),
+        ("any order, by columns, 512 x 784", matrix_vector(512, 784)),
+        ("any order, by columns, 64 x 128", matrix_vector(64, 128)),
+        ("any order, by columns, 512 x 128", matrix_vector(512, 128)),
+        ("any order, by columns, 1000 x 1024", matrix_vector(1000, 1024)),
         ("depthwise 3x3, 64 at 56", depthwise(64, 56, 3, 1)),
         ("depthwise 3x3 stride 2, 64 at 28", depthwise(64, 28, 3, 2)),
         ("depthwise 3x3, 256 at 14", depthwise(256, 14, 3, 1)),
@@ -130,11 +138,18 @@ fn main() {
             continue;
         }
         let operations = 2.0 * loops.iter().map(|each| each.count as f64).product::<f64>();
-        let times = [
-            time::<FmaF32>(&Machine::X86_64_V4, &loops),
-            time::<FmaF32>(&Machine::X86_64_V3, &loops),
-            time::<MulAddF32>(&Machine::PORTABLE, &loops),
-        ];
+        let times = match name.contains("any order") {
+            false => [
+                time::<FmaF32>(&Machine::X86_64_V4, &loops),
+                time::<FmaF32>(&Machine::X86_64_V3, &loops),
+                time::<MulAddF32>(&Machine::PORTABLE, &loops),
+            ],
+            true => [
+                time::<FmaF32AnyOrder>(&Machine::X86_64_V4, &loops),
+                time::<FmaF32AnyOrder>(&Machine::X86_64_V3, &loops),
+                time::<MulAddF32AnyOrder>(&Machine::PORTABLE, &loops),
+            ],
+        };
         let rate = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| operations / seconds / 1e9);
         let [v4, v3, portable] = times.map(rate);
         let microseconds = times[0].map_or(f64::NAN, |seconds| seconds * 1e6);

@@ -147,6 +147,12 @@ pub(super) struct ProgramArguments {
     /// modules count steps if `build` ran with --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Let interpreted code compute float reductions in another order than that of the bytecode: sums along adjacent elements in
+    /// partial sums, for example. Results may differ by rounding, and are the same on every processor, and in programs that
+    /// `build` wrote with --reassociate.
+    #[cfg(feature = "cli")]
+    #[arg(long)]
+    pub(super) reassociate: bool,
     /// Steps of a call, with the kernels that are bytecode: branches, calls, and 64 bytes that an instruction or a native
     /// function processes. 0 for no limit; by default 10^9 with --untrusted.
     #[arg(long, value_name = "STEPS")]

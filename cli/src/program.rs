@@ -230,6 +230,8 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });
+    #[cfg(feature = "cli")]
+    let builder = builder.reassociate(arguments.reassociate);
     // Another program may change the file of an untrusted module.
     let builder = if arguments.untrusted { builder.read_module_files() } else { builder };
     Ok(builder.limits(limits))

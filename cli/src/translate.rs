@@ -44,6 +44,10 @@ pub(super) struct TranslateArguments {
     /// memory access is checked separately. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Allow float reductions in another order than that of the bytecode, such as sums along adjacent elements in partial
+    /// sums. Results may differ by rounding, and are the same on every processor.
+    #[arg(long)]
+    pub(super) reassociate: bool,
     /// Print for each loop what runs in its place, or what prevented it.
     #[arg(long)]
     pub(super) remarks: bool,
@@ -74,7 +78,7 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
         .module_name(stem)
         .prefer(arguments.prefer)
         .target_features(&arguments.target_features.0);
-    config = config.untrusted(arguments.untrusted);
+    config = config.untrusted(arguments.untrusted).reassociate(arguments.reassociate);
     if let Some(path) = &arguments.crate_path {
         config = config.crate_path(path);
     }

@@ -443,10 +443,11 @@ fn translate_reports_the_optimisation_of_loops() {
         assert_eq!((outcome.code, outcome.error.as_str()), (Some(0), ""));
         outcome.out
     };
-    let lines = |model: &str| {
-        let out = translated(model, &["--remarks"]);
+    let lines_with = |model: &str, further: &[&str]| {
+        let out = translated(model, &[&["--remarks"], further].concat());
         out.lines().filter(|line| line.starts_with('@')).map(String::from).collect::<Vec<_>>()
     };
+    let lines = |model: &str| lines_with(model, &[]);
     let matmul = lines("mlp/vmvx.vmfb");
     let contractions: Vec<&String> = matmul.iter().filter(|line| line.contains("contraction FmaF32: 8 rows")).collect();
     assert!(contractions.len() == 3 && contractions[0].contains(": 8 x 48 x 32 iterations"), "{matmul:#?}");
@@ -458,6 +459,15 @@ fn translate_reports_the_optimisation_of_loops() {
     // Loops over tiles of dynamic size are collapsed into one, but count as three.
     let attention = lines("attention/vmvx.vmfb");
     assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? iterations, contraction")), "{attention:#?}");
+    // Each loop that the flag changes is named without it.
+    let advised = attention.iter().filter(|line| line.ends_with("--reassociate allows partial results")).count();
+    let reassociated = lines_with("attention/vmvx.vmfb", &["--reassociate"]);
+    let reduced = reassociated.iter().filter(|line| line.contains("in partial results along loop")).count();
+    assert!(advised > 0 && advised == reduced, "{attention:#?} {reassociated:#?}");
+    let (input, output) = ("--input=@attention/sequence.in0.npy", "--expected_output=@attention/sequence.out0.npy");
+    let tolerance = "--expected_f32_threshold=0.0001";
+    let run = incarnate(&["run", "--reassociate", "--module=attention/vmvx.vmfb", input, output, tolerance]);
+    assert_eq!((run.code, run.error.as_str()), (Some(0), ""), "{}", run.out);
 }
 
 #[test]

@@ -81,6 +81,7 @@ mod run {
             constants,
             imports: &imports,
             limits: &Limits::default(),
+            reassociate: false,
         })
     }
 
@@ -290,6 +291,7 @@ mod run {
                 constants: &[],
                 imports: &imports,
                 limits: &Limits::default(),
+                reassociate: false,
             };
             assert_eq!(loader.load(&parameters).unwrap_err().code(), StatusCode::Incompatible);
         }

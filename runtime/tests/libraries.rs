@@ -35,6 +35,7 @@ fn load(
         constants: &[],
         imports,
         limits: &Limits::default(),
+        reassociate: false,
     })
 }
 

@@ -13,6 +13,9 @@ use incarnate_translator::{Prefer, TargetFeatures};
 const VARIANTS: [Option<TargetFeatures>; 4] =
     [None, Some(TargetFeatures::X86_64V2), Some(TargetFeatures::X86_64V3), Some(TargetFeatures::X86_64V4)];
 
+/// Modules that are also translated so that float reductions may be in any order.
+const REASSOCIATED: [&str; 2] = ["attention/vmvx.vmfb", "several_results/vmvx.vmfb"];
+
 fn main() {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let out_dir = PathBuf::from(std::env::var("OUT_DIR").unwrap());
@@ -24,6 +27,7 @@ fn main() {
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
     kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
+    let reassociated = reassociated(&models, &out_dir);
     // The models of `sweep` are too many for multiversioning.
     let (models, target_features) = match std::env::var_os("INCARNATE_TEST_MODELS") {
         Some(folder) => (PathBuf::from(folder), [].as_slice()),
@@ -81,7 +85,7 @@ fn main() {
              pub const MODULES: &[(&str, Make)] = &[\n{table}];\n\
              \n/// Modules with loops in their own functions, by path and by the set of target features that they are\n\
              /// multiversioned for, `own` for none.\n\
-             pub const VARIANTS: &[(&str, &str, Make)] = &[\n{other}];\n"
+             pub const VARIANTS: &[(&str, &str, Make)] = &[\n{other}];\n{reassociated}"
         ),
     )
     .unwrap();
@@ -137,6 +141,26 @@ fn several_formats(models: &Path) {
         let config = incarnate_translator::Config::new().prefer(prefer).module_name(format!("formats_{name}"));
         assert_eq!(config.compile(&module).unwrap().executables, lines);
     }
+}
+
+/// Translates modules so that float reductions may be in any order, and returns their list.
+fn reassociated(models: &Path, out_dir: &Path) -> String {
+    let (mut list, mut table, mut reduced) = (String::new(), String::new(), 0);
+    for key in REASSOCIATED {
+        let name = format!("reassociated_{}", key.replace(['/', '.'], "_"));
+        let config = incarnate_translator::Config::new().reassociate(true).module_name(&name);
+        let written = config.compile(models.join(key)).unwrap();
+        reduced += written.loops.iter().filter(|found| found.to_string().contains("partial")).count();
+        let source = out_dir.join(format!("{name}.rs")).display().to_string();
+        writeln!(list, "/// `{key}` with float reductions in any order.\npub mod {name} {{ include!({source:?}); }}")
+            .unwrap();
+        writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
+    }
+    assert!(reduced >= 3, "only {reduced} loops have partial results");
+    format!(
+        "{list}\n/// Modules with float reductions in any order, by path.\n\
+         pub const REASSOCIATED: &[(&str, Make)] = &[\n{table}];\n"
+    )
 }
 
 /// Returns the module files of all models.

@@ -119,6 +119,12 @@ impl Config {
         self
     }
 
+    /// Allows float reductions in another order than that of the bytecode: see [`Options::reassociate`].
+    pub fn reassociate(mut self, reassociate: bool) -> Config {
+        self.options.reassociate = reassociate;
+        self
+    }
+
     /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
     /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
     /// archive of several. `queries` are the symbols of its query functions; if it is empty, all query functions of the file

@@ -25,6 +25,10 @@ pub struct Options {
     /// the `Limits` of a session, as in the interpreter. Loops over buffers are several times slower, because
     /// each access is checked on its own.
     pub untrusted: bool,
+    /// Float reductions may be computed in another order than that of the bytecode: sums along adjacent elements, for example, in
+    /// partial sums, which vectors hold. Results may differ by rounding, and are the same on every processor and as interpreted ones
+    /// with this option.
+    pub reassociate: bool,
     /// Query functions of kernel libraries that the program links: executables of the format `static`. With such functions, the
     /// generated code contains one module with unsafe code, which does not compile in crates that forbid it.
     pub static_libraries: Vec<String>,
@@ -165,6 +169,7 @@ impl Default for Options {
             target: Target::default(),
             target_features: TargetFeatures::DEFAULT.to_vec(),
             untrusted: false,
+            reassociate: false,
             static_libraries: Vec::new(),
             own_loaders: false,
         }

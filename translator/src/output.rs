@@ -68,7 +68,7 @@ fn check_size(size: usize) -> Result<()> {
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
     let target_features = TargetFeatures::bits(&options.target_features);
-    let mut analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
+    let mut analysis = Analysis::new(module, names::functions(module), options)?;
     analysis.target_features = target_features;
     analysis.recovered = recovered_declarations(module);
     let mut size = analysis.size;
@@ -82,7 +82,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
     let mut nested = Vec::new();
     for (_, executable) in &plan.translated {
-        let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
+        let mut analysis = Analysis::new(executable, names::functions(executable), options)?;
         size = size.saturating_add(analysis.size);
         check_size(size)?;
         analysis.is_executable = true;

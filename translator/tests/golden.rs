@@ -26,16 +26,16 @@ fn assembled(name: &str) -> Vec<u8> {
 }
 
 /// The main file of a module.
-fn generated(module: Vec<u8>, untrusted: bool) -> String {
+fn generated(module: Vec<u8>, options: &Options) -> String {
     let module = VerifiedModule::load(Arc::new(Contents::from_vec(module))).expect("a valid module");
-    let options = Options { prefer: Prefer::Portable, untrusted, ..Options::default() };
+    let options = Options { prefer: Prefer::Portable, ..options.clone() };
     let files = generate(&module, &options).and_then(|output| output.files("golden")).expect("source");
     String::from_utf8(files[0].contents.clone()).expect("text")
 }
 
 /// The part of a module's main file between two texts, without its indentation.
-fn excerpt(module: Vec<u8>, untrusted: bool, from: &str, to: &str) -> String {
-    let text = generated(module, untrusted);
+fn excerpt(module: Vec<u8>, options: &Options, from: &str, to: &str) -> String {
+    let text = generated(module, options);
     let start = text.find(from).expect("the first line");
     let end = text[start..].find(to).map_or(text.len(), |length| start + length);
     let excerpt = text[start..end].trim_end();
@@ -45,7 +45,7 @@ fn excerpt(module: Vec<u8>, untrusted: bool, from: &str, to: &str) -> String {
 
 /// Compares an excerpt of a module's main file with a golden file.
 fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
-    compare_excerpt(name, &excerpt(module, false, from, to));
+    compare_excerpt(name, &excerpt(module, &Options::default(), from, to));
 }
 
 fn compare_excerpt(name: &str, excerpt: &str) {
@@ -68,8 +68,17 @@ fn loop_nest() {
 /// The same of an untrusted module: the nest takes its steps before it runs.
 #[test]
 fn untrusted_nest() {
-    let excerpt = excerpt(assembled("matvec.vmasm"), true, "    /// `@matvec`\n    pub fn", "\n}\n");
+    let options = Options { untrusted: true, ..Options::default() };
+    let excerpt = excerpt(assembled("matvec.vmasm"), &options, "    /// `@matvec`\n    pub fn", "\n}\n");
     compare_excerpt("untrusted_nest.rs", &excerpt);
+}
+
+/// The sum of the exponentials of each row, whose partial sums are in vectors because float reductions may be reassociated.
+#[test]
+fn reassociated_nest() {
+    let options = Options { reassociate: true, ..Options::default() };
+    let excerpt = excerpt(assembled("row_sums.vmasm"), &options, "                'nest0", "\n                loop {");
+    compare_excerpt("reassociated_nest.rs", &excerpt);
 }
 
 /// A function that awaits a fence: it saves its values when it yields, and resumes.
@@ -113,7 +122,7 @@ fn files_pass_rustfmt() {
     std::fs::create_dir_all(&folder).unwrap();
     for (name, module) in [("mul", model("simple_mul/vmvx.vmfb")), ("matvec", assembled("matvec.vmasm"))] {
         let path = folder.join(format!("{name}.rs"));
-        std::fs::write(&path, generated(module, false)).unwrap();
+        std::fs::write(&path, generated(module, &Options::default())).unwrap();
         let output = Command::new("rustfmt").args(["--check", "--edition", "2024"]).arg(&path).output();
         let output = output.expect("rustfmt, a component of the toolchain");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

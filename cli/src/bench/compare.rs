@@ -67,8 +67,9 @@ pub(super) fn translated(
 ) -> Result<String> {
     let folder = tempfile::Builder::new().prefix("incarnate-compare-").tempdir()?;
     let program = folder.path().join("program");
-    let untrusted = arguments.of.arguments.call.program.untrusted;
-    build::program(modules, &program, &arguments.project, untrusted)?;
+    let flags = &arguments.of.arguments.call.program;
+    let code = build::Code { untrusted: flags.untrusted, reassociate: flags.reassociate };
+    build::program(modules, &program, &arguments.project, code)?;
     let mut command = Command::new(&program);
     command
         .arg("bench")
@@ -150,7 +151,7 @@ fn passed<'a>(line: &'a [OsString], files: &[PathBuf]) -> Vec<&'a OsStr> {
         line.iter().skip(1).map(OsString::as_os_str).skip_while(|argument| *argument != "bench").skip(1);
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
-        if matches!(&*text, "--compare" | "--roofline")
+        if matches!(&*text, "--compare" | "--roofline" | "--reassociate")
             || files.iter().any(|file| file.as_os_str() == argument)
             || DROPPED.iter().any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
         {

@@ -36,6 +36,10 @@ pub(super) struct BuildArguments {
     /// checked separately. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Allow float reductions in another order than that of the bytecode, such as sums along adjacent elements in partial
+    /// sums. Results may differ by rounding, and are the same on every processor.
+    #[arg(long)]
+    pub(super) reassociate: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -48,8 +52,18 @@ impl BuildArguments {
     }
 }
 
+/// How the code of a program is translated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code {
+    /// See [`Config::untrusted`].
+    pub(super) untrusted: bool,
+    /// See [`Config::reassociate`].
+    pub(super) reassociate: bool,
+}
+
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, arguments.untrusted)?;
+    let code = Code { untrusted: arguments.untrusted, reassociate: arguments.reassociate };
+    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;
@@ -66,14 +80,15 @@ pub(super) fn program(
     modules: &[PathBuf],
     target: &Path,
     arguments: &ProjectArguments,
-    untrusted: bool,
+    code: Code,
 ) -> Result<(u64, Vec<String>)> {
     if target.is_dir() {
         return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(untrusted);
+    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(code.untrusted);
+    let config = config.reassociate(code.reassociate);
     let config = config.architecture(std::env::consts::ARCH);
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = atomic_file::write(target, |temporary| fs::copy(&built, temporary))?;

@@ -54,8 +54,9 @@ pub fn compare(programs: &[(u64, Make)], library: Make) {
 fn compare_one(seed: u64, make: Make, library: Make) -> Result<(usize, usize), String> {
     let program = Program::new(seed, false);
     let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let reassociated = || harness::interpreted_program(seed, &program.module).map_err(|error| format!("    {error}\n"));
     let library_file = harness::library().map_err(|error| format!("    {error}\n"))?;
-    let expected = harness::run(interpreted(&program.module)?, interpreted(&library_file)?, &program, true);
+    let expected = harness::run(reassociated()?, interpreted(&library_file)?, &program, true);
     let check = |name: &str, module: Arc<dyn Module>, library: Arc<dyn Module>| {
         let run = AssertUnwindSafe(|| harness::run(module, library, &program, false));
         let found = catch_unwind(run).map_err(|payload| {
@@ -68,7 +69,7 @@ fn compare_one(seed: u64, make: Make, library: Make) -> Result<(usize, usize), S
     check("translated, with a translated library", make(), library())?;
     match seed % 4 {
         0 => check("translated, with an interpreted library", make(), interpreted(&library_file)?)?,
-        1 => check("interpreted, with a translated library", interpreted(&program.module)?, library())?,
+        1 => check("interpreted, with a translated library", reassociated()?, library())?,
         _ => {}
     }
     Ok((expected.returned, expected.failed))
@@ -99,7 +100,7 @@ impl Workshop {
             }
         }
         let library = harness::library().map_err(|error| error.to_string());
-        let library = library.and_then(|library| translate("library", &library)).map_err(io::Error::other)?;
+        let library = library.and_then(|library| translate("library", &library, false)).map_err(io::Error::other)?;
         while !programs.is_empty() {
             self.write(&programs, &library)?;
             let Err(errors) = self.compile()? else { break };
@@ -147,7 +148,7 @@ impl Workshop {
         let mut table = String::new();
         for (name, text, _) in deep::programs() {
             let module = assemble(&text).map_err(io::Error::other)?;
-            translate(name, &module).map_err(io::Error::other)?.write(&sources)?;
+            translate(name, &module, false).map_err(io::Error::other)?.write(&sources)?;
             let _ = writeln!(main, "mod {name};");
             let _ = write!(table, "(\"{name}\", || {name}::module()), ");
         }
@@ -166,12 +167,13 @@ impl Workshop {
         let mut sources = Vec::new();
         for seed in seeds {
             let name = format!("p{seed}");
-            let source = translate(&name, &Program::new(seed, false).module).map_err(io::Error::other)?;
+            let source = translate(&name, &Program::new(seed, false).module, harness::is_reassociated(seed))
+                .map_err(io::Error::other)?;
             sources.push((name, source));
         }
         for (index, model) in models.iter().enumerate() {
             let name = format!("model_{index}");
-            let source = translate(&name, &std::fs::read(model)?);
+            let source = translate(&name, &std::fs::read(model)?, index % 2 == 1);
             sources.push((name, source.map_err(|error| io::Error::other(format!("{}: {error}", model.display())))?));
         }
         for edition in ["2021", "2024"] {
@@ -292,12 +294,13 @@ impl Workshop {
 fn prepare(seed: u64) -> Result<Option<Source>, String> {
     let program = Program::new(seed, false);
     let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let reassociated = || harness::interpreted_program(seed, &program.module).map_err(|error| format!("    {error}\n"));
     let library = harness::library().map_err(|error| error.to_string())?;
-    if harness::run(interpreted(&program.module)?, interpreted(&library)?, &program, true).exhausted {
+    if harness::run(reassociated()?, interpreted(&library)?, &program, true).exhausted {
         return Ok(None);
     }
     let name = format!("p{seed}");
-    match catch_unwind(|| translate(&name, &program.module)) {
+    match catch_unwind(|| translate(&name, &program.module, harness::is_reassociated(seed))) {
         Ok(result) => result.map(Some),
         Err(_) => Err("    the translator panics\n".to_owned()),
     }

@@ -30,7 +30,11 @@ fn main() -> ExitCode {
     match (arguments.first().map(String::as_str), number(1), number(2)) {
         (Some("show"), Some(seed), _) => print!("{}", Program::new(seed, false).text),
         (Some("translate"), Some(seed), _) => {
-            match incarnate_differential::translate::translate("program", &Program::new(seed, false).module) {
+            match incarnate_differential::translate::translate(
+                "program",
+                &Program::new(seed, false).module,
+                harness::is_reassociated(seed),
+            ) {
                 Ok(source) => {
                     source.files.iter().for_each(|file| print!("{}", String::from_utf8_lossy(&file.contents)))
                 }
@@ -127,7 +131,8 @@ fn run(workshop: &Workshop, first: u64, count: u64, size: u64) -> ExitCode {
 
 fn interpret(seed: u64) -> ExitCode {
     let program = Program::new(seed, false);
-    let run = || Ok((harness::interpreted(&program.module)?, harness::interpreted(&harness::library()?)?));
+    let run =
+        || Ok((harness::interpreted_program(seed, &program.module)?, harness::interpreted(&harness::library()?)?));
     let modules: incarnate_runtime::Result<_> = run();
     match modules {
         Ok((module, library)) => {

@@ -34,12 +34,13 @@ impl Source {
     }
 }
 
-/// Translates the bytes of a module file to `NAME.rs` and its side files.
+/// Translates the bytes of a module file to `NAME.rs` and its side files; `reassociate` is the translator's option.
 ///
 /// # Errors
 /// Errors of the verifier and of the translator.
-pub fn translate(name: &str, module: &[u8]) -> Result<Source, String> {
-    let generated = verified(module).and_then(|module| generate(&module, &Options::default())?.files(name));
+pub fn translate(name: &str, module: &[u8], reassociate: bool) -> Result<Source, String> {
+    let options = Options { reassociate, ..Options::default() };
+    let generated = verified(module).and_then(|module| generate(&module, &options)?.files(name));
     let files = generated.map_err(|error| format!("    is not translated: {error}\n"))?;
     Ok(Source { files })
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "elements at addresses that callers have checked")]
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use incarnate_bytecode::semantics;
@@ -10,6 +11,7 @@ mod across;
 mod copy;
 mod drive;
 mod loops;
+mod partial;
 mod plan;
 mod scratch;
 #[cfg(test)]
@@ -17,12 +19,13 @@ mod tests;
 mod tile;
 
 pub use copy::Piece;
+pub use partial::{Partial, Sums};
 pub use plan::{Machine, Packing, Plan};
 
-use tile::{Tiles, portable};
+use tile::{Tiles, partial as partial_tiles, portable};
 
 mod sealed {
-    use super::Tiles;
+    use super::{Tiles, partial_tiles};
 
     #[allow(private_interfaces, reason = "nothing else implements it")]
     pub trait Sealed {
@@ -30,6 +33,9 @@ mod sealed {
 
         /// The tiles for a level of processors.
         fn tiles(level: super::Level) -> &'static Tiles<Self::Numbers>;
+
+        /// The tiles of partial sums.
+        fn partial(level: super::Level) -> &'static partial_tiles::Tiles<Self::Numbers>;
     }
 }
 
@@ -82,15 +88,22 @@ pub trait Operation: sealed::Sealed<Numbers = Self::Number> + 'static {
     /// The type of the numbers: of 32 bits, and every bit pattern is one.
     type Number: Copy + fmt::Debug + 'static;
 
-    /// The number of all zero bits.
+    /// The empty sum.
     const ZERO: Self::Number;
+
+    /// The products of an element may be added in any order.
+    const ANY_ORDER: bool;
 
     /// Returns the sum after an iteration.
     fn apply(sum: Self::Number, left: Self::Number, right: Self::Number) -> Self::Number;
+
+    /// Returns the sum of two sums.
+    fn add(first: Self::Number, second: Self::Number) -> Self::Number;
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident, $number:ty, $portable:ident $v3:ident $v4:ident: |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident, $number:ty, $zero:literal $add:ident $any_order:literal,
+        $partial:ident $portable:ident $v3:ident $v4:ident: |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -106,25 +119,68 @@ macro_rules! operations {
                     Level::X86_64V4 => &tile::x86_64::$v4,
                 }
             }
+            fn partial(level: Level) -> &'static partial_tiles::Tiles<$number> {
+                partial_tiles::$partial(level)
+            }
         }
         impl Operation for $name {
             type Number = $number;
-            const ZERO: $number = 0 as $number;
+            const ZERO: $number = $zero;
+            const ANY_ORDER: bool = $any_order;
             #[inline(always)]
             fn apply($sum: $number, $left: $number, $right: $number) -> $number {
                 $apply
+            }
+            #[inline(always)]
+            fn add(first: $number, second: $number) -> $number {
+                semantics::$add(first, second)
             }
         }
     )* };
 }
 operations! {
     /// `left * right + sum`, rounded once.
-    FmaF32, f32, FMA_F32 FMA_F32_V3 FMA_F32_V4: |sum, left, right| semantics::fma_f32(left, right, sum);
+    FmaF32, f32, 0.0 add_f32 false, fma_f32 FMA_F32 FMA_F32_V3 FMA_F32_V4: |sum, left, right| semantics::fma_f32(left, right, sum);
     /// `sum + left * right`, both rounded.
-    MulAddF32, f32, MUL_ADD_F32 MUL_ADD_F32_V3 MUL_ADD_F32_V4: |sum, left, right| semantics::add_f32(sum, semantics::mul_f32(left, right));
-    /// `left * right + sum`, modulo 2^32.
-    MulAddI32, i32, MUL_ADD_I32 MUL_ADD_I32_V3 MUL_ADD_I32_V4: |sum, left, right| semantics::add_i32(sum, semantics::mul_i32(left, right));
+    MulAddF32, f32, 0.0 add_f32 false, mul_add_f32 MUL_ADD_F32 MUL_ADD_F32_V3 MUL_ADD_F32_V4: |sum, left, right| semantics::add_f32(sum, semantics::mul_f32(left, right));
+    /// `left * right + sum`, modulo 2^32: the order makes no difference.
+    MulAddI32, i32, 0 add_i32 true, mul_add_i32 MUL_ADD_I32 MUL_ADD_I32_V3 MUL_ADD_I32_V4: |sum, left, right| semantics::add_i32(sum, semantics::mul_i32(left, right));
 }
+
+/// An operation whose products may be added in any order, so that results may differ from those of the loops by rounding. They are
+/// the same on every processor: see [`Sums`].
+#[derive(Clone, Copy, Debug)]
+pub struct AnyOrder<O>(PhantomData<O>);
+
+#[allow(private_interfaces, reason = "as the trait's")]
+impl<O: Operation> sealed::Sealed for AnyOrder<O> {
+    type Numbers = O::Number;
+    fn tiles(level: Level) -> &'static Tiles<O::Number> {
+        <O as sealed::Sealed>::tiles(level)
+    }
+    fn partial(level: Level) -> &'static partial_tiles::Tiles<O::Number> {
+        <O as sealed::Sealed>::partial(level)
+    }
+}
+
+impl<O: Operation> Operation for AnyOrder<O> {
+    type Number = O::Number;
+    const ZERO: O::Number = O::ZERO;
+    const ANY_ORDER: bool = true;
+    #[inline(always)]
+    fn apply(sum: O::Number, left: O::Number, right: O::Number) -> O::Number {
+        O::apply(sum, left, right)
+    }
+    #[inline(always)]
+    fn add(first: O::Number, second: O::Number) -> O::Number {
+        O::add(first, second)
+    }
+}
+
+/// [`FmaF32`] in any order.
+pub type FmaF32AnyOrder = AnyOrder<FmaF32>;
+/// [`MulAddF32`] in any order.
+pub type MulAddF32AnyOrder = AnyOrder<MulAddF32>;
 
 /// Numbers that a contraction multiplies.
 #[derive(Clone, Copy)]
@@ -168,7 +224,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
     }
 }
 
-/// Runs all iterations of the loops, the outermost first.
+/// Runs all iterations of the loops, the outermost first; in another order where the operation allows that: see [`Sums`].
 ///
 /// # Safety
 /// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
@@ -180,8 +236,23 @@ pub unsafe fn contract<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
+    // SAFETY: promised by the caller.
+    unsafe { contract_part::<O>(Sums::of::<O>(loops), output, left, right, loops) }
+}
+
+/// As [`contract`], for a part of a contraction: that of some iterations of loops that move the output. `sums` are of the whole.
+///
+/// # Safety
+/// As for [`contract`].
+pub unsafe fn contract_part<O: Operation>(
+    sums: Sums,
+    output: *mut O::Number,
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+    loops: &[Loop],
+) {
     // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(Level::best(usize::MAX), output, left, right, loops) }
+    unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
 }
 
 /// As [`contract`], by vectors that are no longer than the machine's: to compare the levels of one processor. Returns the name of
@@ -198,7 +269,7 @@ pub unsafe fn contract_at_most<O: Operation>(
 ) -> &'static str {
     let level = Level::best(machine.lanes);
     // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(level, output, left, right, loops) };
+    unsafe { contract_on::<O>(level, Sums::of::<O>(loops), output, left, right, loops) };
     <O as sealed::Sealed>::tiles(level).machine.name
 }
 
@@ -208,6 +279,7 @@ pub unsafe fn contract_at_most<O: Operation>(
 /// As for [`contract`]; the processor is of the level.
 unsafe fn contract_on<O: Operation>(
     level: Level,
+    sums: Sums,
     output: *mut O::Number,
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
@@ -215,6 +287,14 @@ unsafe fn contract_on<O: Operation>(
 ) {
     if loops.iter().any(|each| each.count == 0) {
         return;
+    }
+    if let (Sums::Partial, Some(plan)) = (sums, Partial::of(loops)) {
+        let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
+        let (tiles, zero) = (<O as sealed::Sealed>::partial(level), O::ZERO);
+        return scratch::with(|_, scratch| {
+            // SAFETY: promised by the caller.
+            unsafe { partial::Drive { plan: &plan, tiles, output, left, right, zero, scratch }.run() }
+        });
     }
     let tiles = <O as sealed::Sealed>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));

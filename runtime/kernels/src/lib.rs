@@ -6,7 +6,9 @@
 //! Matrix products, convolutions, products of a matrix and a vector, and depthwise convolutions are all this.
 //!
 //! **Order.** Every element of the output sees its own operations in the order of the loops, and each operation is that of
-//! [`semantics`](incarnate_bytecode::semantics). So results are those of the plain loops, bit for bit, on every processor.
+//! [`semantics`](incarnate_bytecode::semantics). So results are those of the plain loops, bit for bit, on every processor. Where an
+//! operation allows any order, products may be added to partial sums ([`contraction::Sums`]): results are the same on every processor,
+//! too.
 #![no_std]
 
 extern crate alloc;
@@ -15,5 +17,6 @@ extern crate std;
 
 pub mod contraction;
 pub mod peak;
+pub mod reduction;
 
 pub use contraction::{Loop, Operand, Operation};

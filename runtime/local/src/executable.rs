@@ -24,6 +24,8 @@ pub struct ExecutableParameters<'a> {
     pub imports: &'a ImportRegistry,
     /// What kernels that are bytecode, interpreted or translated, may use up.
     pub limits: &'a Limits,
+    /// Interpreted kernels may compute float reductions in another order than that of the bytecode.
+    pub reassociate: bool,
 }
 
 /// Loads executables of some formats. The same loaders serve all local devices and both execution modes.

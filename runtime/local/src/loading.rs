@@ -25,6 +25,8 @@ pub struct Loaders {
     general: Vec<Arc<dyn ExecutableLoader>>,
     /// What kernels that are bytecode may use up.
     limits: Limits,
+    /// Interpreted kernels may compute float reductions in another order.
+    reassociate: bool,
     /// Formats whose machine code this processor cannot run, with the reason.
     refused: Vec<(String, String)>,
 }
@@ -40,7 +42,7 @@ impl Loaders {
     #[must_use]
     pub fn named(loaders: &[Loader]) -> Loaders {
         let general = loaders.iter().map(|loader| loader.create()).collect();
-        Loaders { program: Vec::new(), general, limits: Limits::default(), refused: Vec::new() }
+        Loaders { program: Vec::new(), general, limits: Limits::default(), reassociate: false, refused: Vec::new() }
     }
 
     /// These, and loaders of what is part of the program.
@@ -56,6 +58,13 @@ impl Loaders {
     #[must_use]
     pub fn within(self, limits: Limits) -> Loaders {
         Loaders { limits, ..self }
+    }
+
+    /// These, for a program whose interpreted kernels may compute float reductions in another order than that of the bytecode:
+    /// see [`BytecodeModule::reassociating`](crate::vm::BytecodeModule::reassociating).
+    #[must_use]
+    pub fn reassociating(self, reassociate: bool) -> Loaders {
+        Loaders { reassociate, ..self }
     }
 
     /// These, for a program with a module whose machine code is compiled for `targets`: executables of a format are refused if this
@@ -139,8 +148,9 @@ impl Loaders {
         let charge = Executable::charge(data.len(), ledger)?;
         let aligned = AlignedBytes::new(data)?;
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
-        let limits = &self.limits;
-        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports, limits };
+        let (limits, reassociate) = (&self.limits, self.reassociate);
+        let data = aligned.bytes();
+        let parameters = ExecutableParameters { format, data, contents, constants, imports, limits, reassociate };
         let Some(code) = self.candidates(device).find_map(|loader| loader.take(&parameters)) else {
             let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
             return Err(Error::not_found(format!(

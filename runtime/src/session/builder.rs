@@ -36,6 +36,8 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     /// Module files are read, not mapped.
     reads_files: bool,
+    /// Interpreted code may compute float reductions in another order.
+    reassociate: bool,
     natives: &'static [Native],
     loaders: &'static [Loader],
     program_loaders: Vec<Arc<dyn ExecutableLoader>>,
@@ -78,8 +80,8 @@ enum ParameterChoice {
 }
 
 /// Creates a module from a file's bytes. The pointer is the only reference to the interpreter, so that the linker drops
-/// it from programs that add no module files.
-type Load = fn(Contents) -> Result<Arc<dyn Module>>;
+/// it from programs that add no module files. The flag is that of [`SessionBuilder::reassociate`].
+type Load = fn(Contents, bool) -> Result<Arc<dyn Module>>;
 
 #[derive(Debug)]
 enum ModuleChoice {
@@ -88,9 +90,9 @@ enum ModuleChoice {
     Existing(Arc<dyn Module>),
 }
 
-fn load_interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
-    let module: Arc<dyn Module> = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new)?;
-    Ok(module)
+fn load_interpreted(contents: Contents, reassociate: bool) -> Result<Arc<dyn Module>> {
+    let verified = VerifiedModule::load(Arc::new(contents))?;
+    Ok(if reassociate { BytecodeModule::reassociating(verified)? } else { BytecodeModule::new(verified)? })
 }
 
 /// A native module that sessions provide to the modules that import from it.
@@ -175,6 +177,7 @@ impl SessionBuilder {
             device_options: DeviceOptions::default(),
             modules: Vec::new(),
             reads_files: false,
+            reassociate: false,
             natives,
             loaders: &[],
             program_loaders: Vec::new(),
@@ -217,6 +220,14 @@ impl SessionBuilder {
     /// Reads all module files into memory instead of mapping them: for files that others may change.
     pub fn read_module_files(mut self) -> SessionBuilder {
         self.reads_files = true;
+        self
+    }
+
+    /// Lets module files and kernels that are bytecode compute float reductions in another order than that of the bytecode: sums along
+    /// adjacent elements, for example, in partial sums. That is faster, and results may differ by rounding. They are the same on every
+    /// processor, and those of code that was translated with `Config::reassociate`. Translated code is as it was translated.
+    pub fn reassociate(mut self, reassociate: bool) -> SessionBuilder {
+        self.reassociate = reassociate;
         self
     }
 
@@ -315,9 +326,11 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let limits = self.limits.unwrap_or_default();
         let kernel_limits = self.kernel_limits.unwrap_or_else(|| limits.clone());
+        let loaders = Loaders::named(self.loaders).with(&self.program_loaders);
+        let loaders = loaders.within(kernel_limits).reassociating(self.reassociate);
         let mut natives = Natives {
             known: self.natives,
-            loaders: Loaders::named(self.loaders).with(&self.program_loaders).within(kernel_limits),
+            loaders,
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -327,7 +340,7 @@ impl SessionBuilder {
             allocator: None,
             pending: Arc::default(),
         };
-        let load = |choice: ModuleChoice| choice.load(self.reads_files);
+        let load = |choice: ModuleChoice| choice.load(self.reads_files, self.reassociate);
         let loaded = self.modules.into_iter().map(load).collect::<Result<Vec<_>>>()?;
         for module in &loaded {
             natives.loaders = natives.loaders.for_targets(&module.executable_targets());
@@ -351,13 +364,13 @@ impl SessionBuilder {
 }
 
 impl ModuleChoice {
-    fn load(self, reads_files: bool) -> Result<Arc<dyn Module>> {
+    fn load(self, reads_files: bool, reassociate: bool) -> Result<Arc<dyn Module>> {
         match self {
             ModuleChoice::Existing(module) => Ok(module),
-            ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
+            ModuleChoice::Contents(contents, load) => load(contents, reassociate).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
                 let contents = if reads_files { Contents::read(&path)? } else { MappedFile::contents(&path)? };
-                load(contents).context(|| format!("loading '{}'", path.display()))
+                load(contents, reassociate).context(|| format!("loading '{}'", path.display()))
             }
         }
     }

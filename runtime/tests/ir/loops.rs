@@ -253,7 +253,7 @@ pub fn program(random: &mut Random) -> String {
 /// four loops in any order, mostly with padded strides. Buffers may overlap. Some loops are collapsed into one.
 pub fn product(random: &mut Random) -> String {
     let depth = 2 + random.next(3);
-    let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 35][random.next(8)]).collect();
+    let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 20, 35][random.next(9)]).collect();
     let strides = |random: &mut Random, chosen: &[bool]| {
         let mut order: Vec<usize> = (0..depth).collect();
         (0..depth).for_each(|at| order.swap(at, at + random.next(depth - at)));
@@ -302,11 +302,8 @@ pub fn product(random: &mut Random) -> String {
             let sum = ["%i53, %i52", "%i52, %i53"][random.next(2)];
             body.push_str(&format!("  %i53 = vm.mul.{ty} %i50, %i51\n  %i52 = vm.add.{ty} {sum}\n"));
         }
-        1 => body.push_str(&format!(
-            "  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.{}\n",
-            pair(10),
-            if float { "add.f32 %i52, %i50" } else { "fma.i32 %i53, %i50, %i52" }
-        )),
+        1 if float => body.push_str(&reduction(random)),
+        1 => body.push_str(&format!("  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.fma.i32 %i53, %i50, %i52\n", pair(10))),
         _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
     }
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
@@ -344,6 +341,80 @@ pub fn product(random: &mut Random) -> String {
             1 + at * 3,
             3 + at * 3
         ));
+    }
+    format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
+         %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
+    )
+}
+
+/// Combines a float with an element: a sum, or the greatest or least number.
+fn reduction(random: &mut Random) -> String {
+    let select = |less: &str| {
+        format!(
+            "  %i53 = vm.cmp.lt.f32.u {less}\n  %i53 = vm.select.f32 %i53 ? %i50 : %i52\n  \
+             %i59 = vm.cmp.nan.f32 %i50\n  %i52 = vm.select.f32 %i59 ? %i52 : %i53\n"
+        )
+    };
+    match random.next(6) {
+        0 => "  %i52 = vm.max.f32 %i52, %i50\n".into(),
+        1 => "  %i52 = vm.min.f32 %i50, %i52\n".into(),
+        2 => select("%i52, %i50"),
+        3 => select("%i50, %i52"),
+        _ => "  %i52 = vm.add.f32 %i52, %i50\n".into(),
+    }
+}
+
+/// Returns a module like that of [`program`] with one nest that reduces adjacent numbers to elements: over one loop or two, in any
+/// order. Buffers may overlap.
+pub fn sums(random: &mut Random) -> String {
+    let counts =
+        [[1, 3, 6][random.next(3)], [1, 1, 2][random.next(3)], [1, 5, 15, 16, 17, 33, 70, 150][random.next(8)]];
+    let mut order = [0, 1, 2];
+    if random.next(3) == 0 {
+        (0..3).for_each(|at| order.swap(at, at + random.next(3 - at)));
+    }
+    let [_, runs, length] = counts;
+    // The loops select an element, a run and a number of it.
+    let adjacent = [runs * length, length, 1];
+    let second = [[0, 0, 1], [0, length, 1], adjacent, [1, 0, 0]][random.next(4)];
+    let forms = [[1, 0, 0], adjacent, second];
+    let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
+    let mut body = String::new();
+    for (number, form) in forms.iter().enumerate() {
+        let (index, base) = (pair(30 + number * 2), random.next(3) * random.next(2));
+        body.push_str(&format!("  {index} = vm.const.i64 {base}\n"));
+        for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+            let (stride_register, counter) = (pair(40), pair(10 + at * 2));
+            body.push_str(&format!("  {stride_register} = vm.const.i64 {stride}\n"));
+            body.push_str(&format!("  {index} = vm.fma.i64 {counter}, {stride_register}, {index}\n"));
+        }
+    }
+    body.push_str(&format!("  %i50 = vm.buffer.load.f32 %r0, {}\n", pair(32)));
+    body.push_str(&format!("  %i51 = vm.buffer.load.f32 %r2, {}\n", pair(34)));
+    body.push_str(&format!("  %i52 = vm.buffer.load.f32 %r1, {}\n", pair(30)));
+    body.push_str(&match random.next(7) {
+        0 => reduction(random),
+        1 => format!("  %i50 = vm.sub.f32 %i50, %i51\n{}", reduction(random)),
+        2 => String::from("  %i50 = vm.exp.f32 %i50\n  %i52 = vm.add.f32 %i50, %i52\n"),
+        3 => String::from("  %i53 = vm.mul.f32 %i50, %i51\n  %i52 = vm.add.f32 %i52, %i53\n"),
+        _ => format!("{}  %i52 = vm.fma.f32 %i50, %i51, %i52\n", operands(random, true)),
+    });
+    body.push_str(&format!("  vm.buffer.store.f32 %i52, %r1, {}\n", pair(30)));
+    for (at, count) in counts.iter().enumerate() {
+        text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
+    }
+    for (depth, at) in order.iter().enumerate() {
+        let (counter, head, next) = (10 + at * 2, 1 + depth * 3, 2 + depth * 3);
+        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{counter}, %i5->%i{})\n^bb{head}:\n", counter + 1));
+        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(counter), pair(20 + at * 2)));
+        text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
+    }
+    text.push_str(&body);
+    for (depth, at) in order.iter().enumerate().rev() {
+        let counter = pair(10 + at * 2);
+        let (head, behind) = (1 + depth * 3, 3 + depth * 3);
+        text.push_str(&format!("  {counter} = vm.add.i64 {counter}, %i6:7\n  vm.br ^bb{head}()\n^bb{behind}:\n"));
     }
     format!(
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Schedule, Strips};
+use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Order, Schedule, Strips};
 use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
-use super::loops::{product, program};
+use super::loops::{product, program, sums};
 use super::random::Random;
 
 /// Iterations of outermost loops that ran as nests.
@@ -94,7 +94,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, strips: &Strips, counts: &[us
 
 /// Returns the order that a schedule allows: contractions run on strips of the last loop that moves the output.
 fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
-    match Schedule::of(f, nest, &Needed::of(f, nest)) {
+    match Schedule::of(f, nest, &Needed::of(f, nest), Order::Bytecode) {
         Schedule::Contraction(contraction) => {
             let index = &nest.views[contraction.output].index;
             let moves = |at: &usize| index.stride(*at).next().is_some();
@@ -105,7 +105,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
         }
         Schedule::Strips(strips) => Some(strips),
-        Schedule::InOrder(_) => None,
+        Schedule::Reduction(_) | Schedule::InOrder(_) => None,
     }
 }
 
@@ -410,6 +410,55 @@ fn random_nests_run_the_same() {
     }
     let iterations = ITERATIONS.load(Ordering::Relaxed);
     assert!(done > 300 && failed > 200 && found > 200 && iterations > 500, "{done} {failed} {found} {iterations}");
+}
+
+/// Adds `length` floats of the first buffer to the first float of the second one.
+fn row_sum(length: usize) -> String {
+    format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer) -> () {{\n\
+         ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %i2:3 = vm.const.i64 1\n  %i4:5 = vm.const.i64 {length}\n  \
+         vm.br ^bb1(%i0->%i6, %i1->%i7)\n^bb1:\n  %i8 = vm.cmp.lt.i64.s %i6:7, %i4:5\n  \
+         vm.cond_br %i8, ^bb2(), ^bb3()\n^bb2:\n  %i9 = vm.buffer.load.f32 %r0, %i6:7\n  \
+         %i10 = vm.buffer.load.f32 %r1, %i0:1\n  %i10 = vm.add.f32 %i10, %i9\n  \
+         vm.buffer.store.f32 %i10, %r1, %i0:1\n  %i6:7 = vm.add.i64 %i6:7, %i2:3\n  vm.br ^bb1()\n\
+         ^bb3:\n  vm.return\n}}\n"
+    )
+}
+
+#[test]
+fn reassociated_sums_are_partial_sums() {
+    for length in [16, 17, 31, 100, 256, 700] {
+        let numbers: Vec<f32> = (0..length).map(|at| 1.0 / (at as f32 + 3.0)).collect();
+        let module = verified(&row_sum(length));
+        let sum = |module: Arc<dyn Module>| {
+            let floats = |of: &[f32]| of.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+            let [source, target] = [&numbers[..], &[0.5]].map(|of| Buffer::copy_of(&floats(of)).unwrap());
+            let context = Context::new(Program::link(vec![module]).unwrap(), Limits::default()).unwrap();
+            let arguments = [source, target.clone()].map(|buffer| VmValue::Ref(Ref::Buffer(buffer)));
+            context.function("f").unwrap().call(&arguments).unwrap();
+            f32::from_le_bytes(target.to_vec().unwrap().try_into().unwrap())
+        };
+        assert_eq!(
+            sum(BytecodeModule::new(module.clone()).unwrap()),
+            numbers.iter().fold(0.5, |sum, number| sum + number)
+        );
+        let mut partial = [0f32; 16];
+        numbers.iter().enumerate().for_each(|(at, number)| partial[at % 16] += number);
+        for half in [8, 4, 2, 1] {
+            (0..half).for_each(|at| partial[at] += partial[at + half]);
+        }
+        assert_eq!(sum(BytecodeModule::reassociating(module).unwrap()), 0.5 + partial[0], "{length}");
+    }
+}
+
+#[test]
+fn random_sums_run_the_same() {
+    let mut random = Random(0x5BE0_CD19_137E_2179);
+    let mut done = 0;
+    for _ in 0..100 {
+        done += compare(&sums(&mut random), 8000).0;
+    }
+    assert!(done > 200, "{done}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use incarnate_runtime::bytecode::{Archive, Module as BytecodeFile};
 use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::vm::BytecodeModule;
-use incarnate_translated_tests::{MODULES, VARIANTS};
+use incarnate_translated_tests::{MODULES, REASSOCIATED, VARIANTS};
 use support::cases::{self, Case};
 use support::compare;
 use support::program::Instance;
@@ -29,6 +29,10 @@ enum Mode {
     MixedOtherwise,
     /// The model is translated and multiversioned for one set of target features, or for none.
     Variant(&'static str),
+    /// The model is interpreted, with float reductions in any order.
+    InterpretedReassociated,
+    /// The model is translated, with float reductions in any order.
+    Reassociated,
 }
 
 /// A module file's path within tests/models.
@@ -51,13 +55,21 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
 fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
     // Translated modules must contain all that they need: no interpreter runs their kernels.
-    let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
+    let loaders = match mode {
+        Mode::Translated | Mode::Reassociated => Loaders::default(),
+        _ => Loaders::all().reassociating(mode == Mode::InterpretedReassociated),
+    };
     Instance::load_with(files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
         if let (Mode::Variant(level), true) = (mode, is_model) {
             let key = key(file);
             let row = VARIANTS.iter().find(|row| row.0 == key && row.1 == level);
             return Ok((row.unwrap_or_else(|| panic!("{key} is not translated for {level}")).2)());
+        }
+        if let (Mode::Reassociated, true) = (mode, is_model) {
+            let key = key(file);
+            let row = REASSOCIATED.iter().find(|row| row.0 == key);
+            return Ok((row.unwrap_or_else(|| panic!("{key} is not translated in any order")).1)());
         }
         load(
             file,
@@ -88,6 +100,22 @@ fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> 
         });
     }
     outcomes
+}
+
+#[test]
+fn reassociated_cases_are_as_interpreted() {
+    let (mut compared, mut differing) = (0, 0);
+    for model in cases::models() {
+        for (variant, case) in model.runs().filter(|(variant, _)| REASSOCIATED.iter().any(|row| row.0 == key(variant)))
+        {
+            let of = |mode| outcomes(case, variant, mode, "local-sync");
+            let (expected, in_order) = (of(Mode::InterpretedReassociated), of(Mode::Interpreted));
+            assert_eq!(of(Mode::Reassociated), expected, "{} [{}]", variant.display(), case.name);
+            assert!(!expected.iter().any(|outcome| outcome.starts_with("WRONG")), "{expected:?}");
+            (compared, differing) = (compared + 1, differing + usize::from(expected != in_order));
+        }
+    }
+    assert!(compared >= 2 && differing >= 1, "{compared} cases, of which {differing} differ from those in order");
 }
 
 #[test]

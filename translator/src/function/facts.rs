@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Terminator, Type, Use, Value, ownership};
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::{Budget, Error, Result, ResultExt};
@@ -14,13 +15,19 @@ use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, STATIC_LOCATION_ROWS};
 use crate::names::FunctionName;
+use crate::options::Options;
 
 /// The number of call levels between two guarded functions of a chain without recursion: the frames between two guards must
 /// fit on the host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Builds the IR of all functions and computes the facts of each; `untrusted` code counts iterations and calls.
-pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
+/// Builds the IR of all functions and computes the facts of each; untrusted code counts iterations and calls.
+pub(super) fn analyze<'m>(
+    module: &'m VerifiedModule,
+    names: Vec<FunctionName>,
+    options: &Options,
+) -> Result<Analysis<'m>> {
+    let Options { untrusted, reassociate, .. } = *options;
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("the numbers of names and functions differ"));
     }
@@ -76,6 +83,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         types,
         taken,
         untrusted,
+        order: if reassociate { Order::Any } else { Order::Bytecode },
         target_features: 0,
         size,
         is_executable: false,

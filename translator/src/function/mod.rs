@@ -38,12 +38,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
 use crate::executables::Creations;
 use crate::names::FunctionName;
+use crate::options::Options;
 use imports::Imports;
 pub use loops::{LoopOutcome, LoopRemark};
 pub(crate) use shared::{NestFunction, Nests};
@@ -104,6 +106,8 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
+    /// The order of float reductions.
+    order: Order,
     /// The target features for which functions with long loops over buffers are multiversioned.
     pub(crate) target_features: u8,
     /// The number of instructions, operands and arguments of edges, and those that functions and exports count for.
@@ -125,8 +129,8 @@ impl<'m> Analysis<'m> {
     ///
     /// # Errors
     /// INTERNAL if the module violates an invariant that its verification proves.
-    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
-        facts::analyze(module, names, untrusted)
+    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, options: &Options) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, options)
     }
 
     /// A bit set of the bindings that a kernel only reads; `list` is the index of the argument that holds them.
@@ -172,7 +176,7 @@ impl<'m> Analysis<'m> {
 
     /// The remarks about the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopRemark> {
-        loops::remarks(self.module, &self.bodies, self.untrusted)
+        loops::remarks(self.module, &self.bodies, self.untrusted, self.order)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

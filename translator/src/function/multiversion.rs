@@ -1,6 +1,6 @@
 //! Function multiversioning: bodies that are compiled for several sets of target features.
 
-use incarnate_bytecode::ir::nest::{Needed, Nest, Schedule};
+use incarnate_bytecode::ir::nest::{Needed, Nest, Order, Schedule};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
@@ -56,7 +56,11 @@ fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
 /// Whether a nest runs many iterations, or a number that is only known at run time. Contractions do not count: their kernels
 /// have variants of their own.
 fn is_long(body: &Body<'_>, nest: &Nest) -> bool {
-    if matches!(Schedule::of(body.function, nest, &Needed::of(body.function, nest)), Schedule::Contraction(_)) {
+    // Whether it is a contraction does not depend on the order.
+    if matches!(
+        Schedule::of(body.function, nest, &Needed::of(body.function, nest), Order::Bytecode),
+        Schedule::Contraction(_)
+    ) {
         return false;
     }
     let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count());

@@ -23,7 +23,11 @@ mod random {
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());
-    let text = if reduces { loops::product(&mut source) } else { loops::program(&mut source) };
+    let text = match reduces {
+        true if source.next(2) == 0 => loops::sums(&mut source),
+        true => loops::product(&mut source),
+        false => loops::program(&mut source),
+    };
     *random = source.0;
     let length = if reduces { 8000 } else { 200 };
     let calls = (0..3).map(|round| {

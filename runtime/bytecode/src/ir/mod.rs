@@ -78,7 +78,8 @@ impl Function {
     pub fn with_registers(module: &VerifiedModule, ordinal: u32) -> Result<Function> {
         let mut budget = Budget::of_function(module, ordinal);
         let mut function = build::build(module, ordinal, true, &mut budget)?;
-        function.simplify(None);
+        // As the translator does, so that both find the same nests.
+        function.simplify(Some(crate::semantics::fold));
         Ok(function)
     }
 }

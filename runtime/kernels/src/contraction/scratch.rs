@@ -7,6 +7,7 @@ use super::Loop;
 use super::copy::Piece;
 use super::drive::Listed;
 use super::loops::MAX_LOOPS;
+use super::partial::BLOCK;
 use super::plan::{Machine, Plan};
 use super::tile::{Product, Row};
 
@@ -39,6 +40,8 @@ pub(super) struct Scratch<N> {
     pub(super) output_pieces: [Piece; COLUMNS],
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
+    /// Partial sums of a block of elements.
+    pub(super) sums: [N; BLOCK],
     /// A strip of the right operand, a line for each product.
     pub(super) panel: [N; PANEL],
     /// Rows of the left operand, or a panel of it.

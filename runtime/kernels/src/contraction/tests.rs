@@ -1,6 +1,8 @@
 //! Contractions of all shapes against the loops as they stand.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod partial_sums;
+
 use super::*;
 use std::string::ToString;
 use std::vec::Vec;
@@ -108,7 +110,7 @@ where
             let left = if kind == 1 { Operand::Computed(&changed_left, 0) } else { Operand::Memory(left) };
             let right = if kind == 2 { Operand::Computed(&changed_right, 0) } else { Operand::Memory(right) };
             match level {
-                Some(level) => contract_on::<O>(level, output, left, right, loops),
+                Some(level) => contract_on::<O>(level, Sums::of::<O>(loops), output, left, right, loops),
                 None => in_order::<O>(output, left, right, loops, [0; 3]),
             }
         }

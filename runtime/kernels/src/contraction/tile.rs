@@ -1,5 +1,6 @@
 //! Tiles: blocks of the output in registers, to which all products of a sum are added.
 
+pub(super) mod partial;
 pub(super) mod portable;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(super) mod x86_64;
@@ -83,6 +84,8 @@ pub(super) trait Vector: Copy {
     unsafe fn mask(count: usize) -> Self::Mask;
     /// Loads these lanes, any numbers in the others. Safety: see [`Vector::load`], for these lanes.
     unsafe fn load_some(address: *const Self::Number, mask: Self::Mask) -> Self;
+    /// Loads the first `lanes` lanes, at most all, and zeros in the others. Safety: see [`Vector::load`], for these lanes.
+    unsafe fn load_padded(address: *const Self::Number, lanes: usize) -> Self;
     /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
     /// these lanes.
     unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;

@@ -80,7 +80,11 @@ impl ExecutableLoader for VmvxLoader {
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
         let module = BytecodeFile::parse(archive(parameters)?)?.verify()?;
         let limits = self.limits.as_ref().unwrap_or(parameters.limits).clone();
-        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, limits)?;
+        let module = match parameters.reassociate {
+            true => BytecodeModule::reassociating(module)?,
+            false => BytecodeModule::new(module)?,
+        };
+        let executable = VmvxExecutable::new(module, parameters.constants, limits)?;
         Ok(Arc::new(executable))
     }
 }

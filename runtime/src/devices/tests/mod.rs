@@ -308,6 +308,7 @@ fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
         constants: &[],
         imports: &local::library::ImportRegistry::default(),
         limits: &crate::vm::Limits::default(),
+        reassociate: false,
     };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));

@@ -7,7 +7,9 @@ use super::elements::{Element, load};
 use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
-use incarnate_kernels::contraction::{self, FmaF32, Gather, MulAddF32, MulAddI32, Piece};
+use incarnate_kernels::contraction::{
+    self, FmaF32, FmaF32AnyOrder, Gather, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Sums,
+};
 use incarnate_kernels::{Loop, Operation};
 
 /// The stride of an operand or of the output in a loop.
@@ -182,7 +184,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
 /// An operation with contractions of elements of buffers. What programs call is compiled once, with this crate.
 pub trait Contract: Operation<Number: Element> {
     /// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the
-    /// operation makes of it and of the numbers of the operands.
+    /// operation makes of it and of the numbers of the operands. Operations in any order may add to partial sums.
     ///
     /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps
     /// an operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops
@@ -217,7 +219,7 @@ macro_rules! contract {
         }
     )* };
 }
-contract!(FmaF32 MulAddF32 MulAddI32);
+contract!(FmaF32 FmaF32AnyOrder MulAddF32 MulAddF32AnyOrder MulAddI32);
 
 /// # Safety
 /// As for [`Contract::contract`].
@@ -273,11 +275,12 @@ unsafe fn divided<O: Operation>(
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
+    let sums = Sums::of::<O>(loops);
     let moving = (0..loops.len()).filter(|at| loops[*at].output != 0);
     let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
     let Some(longest) = divisible else {
         // SAFETY: promised by the caller.
-        return unsafe { contraction::contract::<O>(output, left, right, loops) };
+        return unsafe { contraction::contract_part::<O>(sums, output, left, right, loops) };
     };
     let shared = Shared((output, left, right));
     parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
@@ -290,7 +293,8 @@ unsafe fn divided<O: Operation>(
         // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
         // this loop have different elements of the output, so no other thread accesses those of these.
         unsafe {
-            contraction::contract::<O>(
+            contraction::contract_part::<O>(
+                sums,
                 output.wrapping_offset(whole.output.wrapping_mul(first) as isize),
                 left.moved(whole.left.wrapping_mul(first)),
                 right.moved(whole.right.wrapping_mul(first)),

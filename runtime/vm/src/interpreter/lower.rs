@@ -14,14 +14,21 @@ use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
 use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
+use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
-/// Lowers a function. Where `optimize` is set, nests of loops are recognised and pairs fused, which changes no result.
+/// Lowers a function. Where `optimize` is set, nests of loops are recognised and pairs fused: that changes no result, but that of float
+/// reductions in any order.
 ///
 /// # Errors
 /// INTERNAL where the module is not what the verifier promises.
-pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32, optimize: bool) -> Result<Code> {
+pub(super) fn lower(
+    module: &VerifiedModule,
+    types: &[ValueType],
+    function: u32,
+    optimize: Option<Order>,
+) -> Result<Code> {
     let view = module.function(function).ok_or_else(broken)?;
     let mut lowering = Lowering::new(module, types, view.convention);
     for instruction in module.instructions(function) {
@@ -407,7 +414,7 @@ impl<'a> Lowering<'a> {
 
     fn finish(
         mut self,
-        optimize: bool,
+        optimize: Option<Order>,
         function: u32,
         entry: Box<[Operand]>,
         words: usize,
@@ -427,8 +434,8 @@ impl<'a> Lowering<'a> {
             self.patch(&fixup.slot, self.blocks[self.block_of(fixup)?].1);
         }
         let mut nests = Box::default();
-        if optimize {
-            nests = self.find_nests(&fixups, function)?;
+        if let Some(order) = optimize {
+            nests = self.find_nests(&fixups, function, order)?;
             self.fuse_pairs();
         }
         Ok(Code {
@@ -457,7 +464,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
-    fn find_nests(&mut self, fixups: &[Fixup], function: u32) -> Result<Box<[Nest]>> {
+    fn find_nests(&mut self, fixups: &[Fixup], function: u32, order: Order) -> Result<Box<[Nest]>> {
         let is_access = |inst: &Inst| {
             let is_load = matches!(
                 inst.operation,
@@ -482,7 +489,7 @@ impl<'a> Lowering<'a> {
             return Ok(Box::default());
         }
         let mut nests = Vec::new();
-        for (offset, nest) in nests::find(self.module, function) {
+        for (offset, nest) in nests::find(self.module, function, order) {
             let entering = fixups.iter().filter(|fixup| fixup.target.0 == offset);
             for fixup in entering {
                 if self.source_of(fixup).is_some_and(|source| source >= offset) {

@@ -29,6 +29,7 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
+use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
 pub(super) use nests::Scratch;
 use run::{Machine, Suspended};
@@ -37,8 +38,8 @@ use run::{Machine, Suspended};
 pub struct BytecodeModule {
     /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
     id: usize,
-    /// Functions are lowered with all optimisations.
-    optimize: bool,
+    /// Functions are lowered with all optimisations; float reductions are in this order.
+    optimize: Option<Order>,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
     functions: Box<[Once<Code>]>,
@@ -55,7 +56,17 @@ impl BytecodeModule {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
-        BytecodeModule::with_optimization(verified, true)
+        BytecodeModule::with_optimization(verified, Some(Order::Bytecode))
+    }
+
+    /// As [`BytecodeModule::new`], but float reductions may be computed in another order than that of the bytecode: sums along
+    /// adjacent elements, for example, in partial sums. Results may differ by rounding, and are the same on every processor and in
+    /// translated code that was reassociated, too.
+    ///
+    /// # Errors
+    /// As [`BytecodeModule::new`].
+    pub fn reassociating(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, Some(Order::Any))
     }
 
     /// As [`BytecodeModule::new`], but functions run one instruction after the other: what tests compare with.
@@ -64,10 +75,10 @@ impl BytecodeModule {
     /// As [`BytecodeModule::new`].
     #[doc(hidden)]
     pub fn without_optimization(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
-        BytecodeModule::with_optimization(verified, false)
+        BytecodeModule::with_optimization(verified, None)
     }
 
-    fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
+    fn with_optimization(verified: Arc<VerifiedModule>, optimize: Option<Order>) -> Result<Arc<BytecodeModule>> {
         let mut types = array::with_capacity(verified.types().len())?;
         for definition in verified.types() {
             types.push(ValueType::of_definition(definition)?);

@@ -1,7 +1,7 @@
 //! Emission of contractions: a call of the runtime's kernels.
 
 use incarnate_bytecode::Result;
-use incarnate_bytecode::ir::nest::{Contraction, Factor, Product};
+use incarnate_bytecode::ir::nest::{Contraction, Factor, Order, Product};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -10,10 +10,12 @@ use super::emit::{Writer, element, is_extended};
 impl Writer<'_, '_, '_> {
     /// Emits a contraction: an expression that is false where nothing was done. `permitted` is evaluated last.
     pub(super) fn contraction(&self, contraction: &Contraction, permitted: Option<TokenStream>) -> Result<TokenStream> {
-        let product = match contraction.operation {
-            Product::FmaF32 => quote!(FmaF32),
-            Product::MulAddF32 => quote!(MulAddF32),
-            Product::MulAddI32 => quote!(MulAddI32),
+        let product = match (contraction.operation, contraction.order) {
+            (Product::FmaF32, Order::Bytecode) => quote!(FmaF32),
+            (Product::FmaF32, Order::Any) => quote!(FmaF32AnyOrder),
+            (Product::MulAddF32, Order::Bytecode) => quote!(MulAddF32),
+            (Product::MulAddF32, Order::Any) => quote!(MulAddF32AnyOrder),
+            (Product::MulAddI32, _) => quote!(MulAddI32),
         };
         let output = self.view(contraction.output);
         let (left, right) = (self.factor(&contraction.left)?, self.factor(&contraction.right)?);

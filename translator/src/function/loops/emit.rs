@@ -62,10 +62,11 @@ impl Emitter<'_, '_> {
             merged: Merged::default(),
             parameters: Parameters::None,
         };
-        let schedule = Schedule::of(self.body.function, nest, &writer.needed);
+        let schedule = Schedule::of(self.body.function, nest, &writer.needed, self.analysis.order);
         writer.parameters = match &schedule {
             _ if self.shared.is_none() => Parameters::None,
             Schedule::Contraction(_) => Parameters::All,
+            Schedule::Reduction(_) => Parameters::None,
             Schedule::Strips(strips) if writer.is_strip_function(strips) => Parameters::None,
             _ => Parameters::Outer,
         };
@@ -152,6 +153,10 @@ impl Writer<'_, '_, '_> {
             Schedule::Contraction(contraction) => {
                 let call = self.contraction(contraction, permitted)?;
                 Ok(quote!(if !#call { break #label; }))
+            }
+            Schedule::Reduction(reduction) => {
+                let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
+                Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
             Schedule::Strips(strips) if self.is_strip_function(strips) => {
                 let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);

@@ -30,7 +30,7 @@ impl Writer<'_, '_, '_> {
     /// Finds the loops that can be merged.
     pub(super) fn merge(&self, schedule: &Schedule) -> Merged {
         let is_plain = match schedule {
-            Schedule::Contraction(_) => false,
+            Schedule::Contraction(_) | Schedule::Reduction(_) => false,
             Schedule::Strips(strips) => !self.is_strip_function(strips),
             Schedule::InOrder(_) => true,
         };

@@ -7,6 +7,7 @@
 mod contraction;
 mod emit;
 mod merged;
+mod reduction;
 mod remarks;
 mod strips;
 

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Schedule, Strips};
+use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Order, Product, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
-use incarnate_kernels::contraction::{Loop, Machine, Plan};
+use incarnate_kernels::contraction::{FmaF32AnyOrder, Loop, Machine, Partial, Plan, Sums};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,20 +33,27 @@ pub enum LoopOutcome {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
         /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
         /// each call.
         plan: Option<String>,
+        /// Missed optimisation: reductions along adjacent elements stay in the order of the bytecode.
+        would_reassociate: bool,
     },
 }
 
 /// The remarks about the loops of all functions of a module, in order.
-pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted: bool) -> Vec<LoopRemark> {
+pub(crate) fn remarks(
+    module: &VerifiedModule,
+    functions: &[Function],
+    untrusted: bool,
+    order: Order,
+) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
     for (ordinal, function) in (0..).zip(functions) {
         let nests = Nests::of(function);
         let outcome_of =
-            |nest: &Nest| super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest));
+            |nest: &Nest| super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest, order));
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
         outcomes.extend(nests.rejected.into_iter().map(|(header, reason)| (header, LoopOutcome::Unchanged(reason))));
@@ -59,18 +66,29 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
     remarks
 }
 
-fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
+fn outcome(function: &Function, nest: &Nest, order: Order) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
-    let schedule = Schedule::of(function, nest, &Needed::of(function, nest));
+    let needed = Needed::of(function, nest);
+    let schedule = Schedule::of(function, nest, &needed, order);
     let plan = match &schedule {
         Schedule::Contraction(contraction) => constant_plan(nest, contraction),
         _ => None,
     };
-    LoopOutcome::Scheduled { trip_counts, schedule, plan }
+    let would_reassociate = order == Order::Bytecode
+        && match Schedule::of(function, nest, &needed, Order::Any) {
+            Schedule::Contraction(contraction) => {
+                let loops = constant_loops(nest, &contraction);
+                contraction.order == Order::Any
+                    && contraction.operation != Product::MulAddI32
+                    && loops.is_some_and(|loops| Sums::of::<FmaF32AnyOrder>(&loops) == Sums::Partial)
+            }
+            other => matches!(other, Schedule::Reduction(_)),
+        };
+    LoopOutcome::Scheduled { trip_counts, schedule: Box::new(schedule), plan, would_reassociate }
 }
 
-/// The plan of a contraction whose trip counts and strides are constants.
-fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
+/// The loops of a contraction whose trip counts and strides are constants.
+fn constant_loops(nest: &Nest, contraction: &Contraction) -> Option<Vec<Loop>> {
     let stride = |view: usize, at: usize| nest.views[view].index.constant_stride(at);
     let constant_loop = |at: &usize| {
         Some(Loop {
@@ -80,7 +98,16 @@ fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
             right: stride(contraction.right.view, *at)?,
         })
     };
-    let loops = contraction.loops.iter().map(constant_loop).collect::<Option<Vec<_>>>()?;
+    contraction.loops.iter().map(constant_loop).collect()
+}
+
+/// The plan of a contraction whose trip counts and strides are constants.
+fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
+    let loops = constant_loops(nest, contraction)?;
+    let is_any_order = contraction.operation == Product::MulAddI32 || contraction.order == Order::Any;
+    if let Some(partial) = Partial::of(&loops).filter(|partial| is_any_order && partial.pays()) {
+        return Some(partial.to_string());
+    }
     let plan = Plan::of(&loops, &Machine::X86_64_V4);
     Some(plan.map_or_else(|| "no loop along which one operand stays, so no tiles".to_owned(), |plan| plan.to_string()))
 }
@@ -97,8 +124,11 @@ impl LoopRemark {
         };
         let contractions = of(|schedule| matches!(schedule, Schedule::Contraction(_)));
         let strips = of(|schedule| matches!(schedule, Schedule::Strips(_)));
-        let others = loops.len() - contractions - strips;
-        format!("{contractions} contractions, {strips} strips, {others} loops in order")
+        let reductions = of(|schedule| matches!(schedule, Schedule::Reduction(_)));
+        let others = loops.len() - contractions - strips - reductions;
+        let reductions =
+            if reductions == 0 { String::new() } else { format!(", {reductions} reassociated reductions") };
+        format!("{contractions} contractions, {strips} strips{reductions}, {others} loops in order")
     }
 }
 
@@ -116,15 +146,24 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Scheduled { trip_counts, schedule, plan } => {
+            LoopOutcome::Scheduled { trip_counts, schedule, plan, would_reassociate } => {
                 write!(f, "{} iterations, ", TripCounts(trip_counts))?;
-                match schedule {
+                match &**schedule {
                     Schedule::Contraction(contraction) => {
                         let plan = plan.as_deref().unwrap_or("planned when it runs");
                         write!(f, "contraction {:?}: {plan}", contraction.operation)
                     }
+                    Schedule::Reduction(reduction) => {
+                        write!(f, "{:?} in partial results along loop {}", reduction.operation, reduction.strips.lanes)
+                    }
                     Schedule::Strips(strips) => write_strips(f, strips),
                     Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
+                }?;
+                match would_reassociate {
+                    true => f.write_str(
+                        "; reductions along adjacent elements stay in order: --reassociate allows partial results",
+                    ),
+                    false => Ok(()),
                 }
             }
         }

@@ -40,7 +40,7 @@ fn widths(trip_count: Option<u64>, is_dense: bool) -> TokenStream {
 }
 
 /// Strips while they are emitted.
-struct Plan<'t> {
+pub(super) struct Plan<'t> {
     strips: &'t Strips,
     /// The views that the strip function takes, ascending: stores and live loads.
     views: Vec<usize>,
@@ -99,8 +99,7 @@ impl Writer<'_, '_, '_> {
             parameters.push(quote!(#name: usize));
             arguments.push(quote!(#name));
         }
-        for value in &plan.captured {
-            let (name, ty) = (self.emitter.name(*value), type_of(self.emitter.body.function.ty(*value)));
+        for (name, ty) in self.captured(&plan) {
             parameters.push(quote!(#name: #ty));
             arguments.push(quote!(#name));
         }
@@ -121,7 +120,22 @@ impl Writer<'_, '_, '_> {
         })
     }
 
-    fn plan<'t>(&self, strips: &'t Strips) -> Plan<'t> {
+    /// The numbers that the strip function takes, and their types.
+    pub(super) fn captured(&self, plan: &Plan<'_>) -> Vec<(TokenStream, TokenStream)> {
+        let function = self.emitter.body.function;
+        plan.captured.iter().map(|value| (self.emitter.name(*value), type_of(function.ty(*value)))).collect()
+    }
+
+    /// The parts of some views that a strip accesses.
+    pub(super) fn slices(&self, plan: &Plan<'_>, views: &[usize]) -> TokenStream {
+        let slices = views.iter().filter_map(|view| {
+            let (name, axis) = (grid(*view), axis(self.nest, *view, plan.strips.lanes)?);
+            Some(quote!(let #name = #name.part(#axis, first, STRIPS * L);))
+        });
+        quote!(#(#slices)*)
+    }
+
+    pub(super) fn plan<'t>(&self, strips: &'t Strips) -> Plan<'t> {
         let function = self.emitter.body.function;
         let mut views = strips.non_aliasing.clone();
         views.extend(&strips.stores);
@@ -179,7 +193,7 @@ impl Writer<'_, '_, '_> {
         axis(self.nest, view, at).is_some()
     }
 
-    fn grid_type(&self, view: usize) -> TokenStream {
+    pub(super) fn grid_type(&self, view: usize) -> TokenStream {
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
         let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
@@ -189,11 +203,7 @@ impl Writer<'_, '_, '_> {
     /// The body of the function: all iterations of the reductions for some strips.
     fn strip(&self, plan: &Plan<'_>) -> Result<TokenStream> {
         let strips = plan.strips;
-        let slices = plan.views.iter().filter_map(|view| {
-            let (name, axis) = (grid(*view), axis(self.nest, *view, strips.lanes)?);
-            Some(quote!(let #name = #name.part(#axis, first, STRIPS * L);))
-        });
-        let slices = quote!(#(#slices)*);
+        let slices = self.slices(plan, &plan.views);
         let (mut load, mut store) = (TokenStream::new(), TokenStream::new());
         for view in &strips.stores {
             let (name, target) = (accumulators(*view), grid(*view));
@@ -226,7 +236,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// One iteration of the reductions for all strips.
-    fn iteration(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+    pub(super) fn iteration(&self, plan: &Plan<'_>) -> Result<TokenStream> {
         let strips = plan.strips;
         let mut tile = Tile::default();
         let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
@@ -309,7 +319,7 @@ fn axis(nest: &Nest, view: usize, at: usize) -> Option<TokenStream> {
 }
 
 /// The variable of the elements of a stored view.
-fn accumulators(view: usize) -> Ident {
+pub(super) fn accumulators(view: usize) -> Ident {
     format_ident!("accumulators{}", view)
 }
 

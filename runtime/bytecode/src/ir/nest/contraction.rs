@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::schedule::Perfect;
+use super::schedule::{Order, Perfect};
 use super::{Element, Needed, Nest};
 use crate::ir::function::Function;
 use crate::ir::op::Op;
@@ -27,6 +27,8 @@ pub struct Contraction {
     pub right: Factor,
     /// The loops, the outermost first.
     pub loops: Vec<usize>,
+    /// The order in which the products of an element may be added.
+    pub order: Order,
 }
 
 /// What an iteration of a contraction does to an element.
@@ -54,6 +56,22 @@ pub struct Factor {
 }
 
 impl Factor {
+    /// The most values, with constants, that the factors of sums in any order are computed with: every back end computes so many.
+    pub const MOST_VALUES: usize = 8;
+
+    /// The number of values that the factor is computed with.
+    fn values(&self, function: &Function, nest: &Nest) -> usize {
+        let mut values = alloc::vec![self.loaded];
+        for (block, position) in &self.instructions {
+            let inst = nest.instruction(function, *block, *position);
+            values.extend(&inst.results);
+            inst.op.visit(|operand| values.push(operand.value()));
+        }
+        values.sort_unstable();
+        values.dedup();
+        values.len()
+    }
+
     /// Whether the numbers are the elements as they are in memory.
     #[must_use]
     pub fn is_memory(&self, nest: &Nest) -> bool {
@@ -62,15 +80,20 @@ impl Factor {
 }
 
 /// The needed instructions of an iteration, by result.
-struct Iteration<'n> {
-    function: &'n Function,
-    nest: &'n Nest,
-    results: BTreeMap<Value, (Block, usize)>,
+pub(super) struct Iteration<'n> {
+    pub(super) function: &'n Function,
+    pub(super) nest: &'n Nest,
+    pub(super) results: BTreeMap<Value, (Block, usize)>,
 }
 
 impl Contraction {
     /// Returns the contraction that a perfect nest is; None for others.
-    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Option<Contraction> {
+    pub(super) fn of(
+        function: &Function,
+        nest: &Nest,
+        needed: &Needed,
+        (perfect, order): (&Perfect, Order),
+    ) -> Option<Contraction> {
         let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
         let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
         let index = &nest.views[output].index;
@@ -81,7 +104,9 @@ impl Contraction {
         let (operation, left, right) = iteration.product(output, stored)?;
         let (left, right) = (iteration.factor(output, left)?, iteration.factor(output, right)?);
         let number = if operation == Product::MulAddI32 { Element::i32 } else { Element::f32 };
-        let contraction = Contraction { operation, output, left, right, loops: perfect.path.clone() };
+        let is_small = |factor: &Factor| factor.values(function, nest) <= Factor::MOST_VALUES;
+        let order = if is_small(&left) && is_small(&right) { order } else { Order::Bytecode };
+        let contraction = Contraction { operation, output, left, right, loops: perfect.path.clone(), order };
         (nest.views[output].element == number && contraction.reuses(nest)).then_some(contraction)
     }
 
@@ -97,7 +122,7 @@ impl Contraction {
 }
 
 impl<'n> Iteration<'n> {
-    fn of(function: &'n Function, nest: &'n Nest, needed: &Needed) -> Iteration<'n> {
+    pub(super) fn of(function: &'n Function, nest: &'n Nest, needed: &Needed) -> Iteration<'n> {
         let mut results = BTreeMap::new();
         for (block, position) in nest.instructions() {
             if needed.includes(function, nest, block, position)
@@ -110,7 +135,7 @@ impl<'n> Iteration<'n> {
     }
 
     /// The operation and operands of the instruction that computes a value; None for loads, and for what is loop-invariant.
-    fn evaluation(&self, value: Value) -> Option<(Opcode, &'n [Value])> {
+    pub(super) fn evaluation(&self, value: Value) -> Option<(Opcode, &'n [Value])> {
         let (block, position) = self.results.get(&value)?;
         match &self.nest.instruction(self.function, *block, *position).op {
             Op::Eval { opcode, operands } if self.nest.access(*block, *position).is_none() => Some((*opcode, operands)),
@@ -119,7 +144,7 @@ impl<'n> Iteration<'n> {
     }
 
     /// The view that a value is loaded from.
-    fn view(&self, value: Value) -> Option<usize> {
+    pub(super) fn view(&self, value: Value) -> Option<usize> {
         let (block, position) = self.results.get(&value)?;
         self.nest.access(*block, *position).map(|access| access.view)
     }

@@ -15,6 +15,7 @@ mod contraction;
 mod needed;
 mod races;
 mod recover;
+mod reduction;
 pub mod schedule;
 mod strips;
 #[cfg(test)]
@@ -28,7 +29,8 @@ use core::fmt;
 pub use affine::{Affine, Term};
 pub use contraction::{Contraction, Factor, Product};
 pub use needed::Needed;
-pub use schedule::Schedule;
+pub use reduction::{Reduce, Reduction};
+pub use schedule::{Order, Schedule};
 pub use strips::Strips;
 
 use crate::isa::Opcode;

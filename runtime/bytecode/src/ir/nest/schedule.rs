@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::contraction::Contraction;
+use super::reduction::Reduction;
 use super::strips::Strips;
 use super::{Item, Needed, Nest};
 use crate::ir::function::Function;
@@ -18,8 +19,20 @@ pub enum Schedule {
     Contraction(Contraction),
     /// Vector operations over strips of elements.
     Strips(Strips),
+    /// Partial results along adjacent elements, with [`Order::Any`].
+    Reduction(Reduction),
     /// One iteration after the other, as the bytecode has them.
     InOrder(BailOut),
+}
+
+/// The order of the float operations that reduce numbers to one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That of the bytecode.
+    #[default]
+    Bytecode,
+    /// Any, the same in every back end and on every processor.
+    Any,
 }
 
 /// The bail-out reason for a nest whose iterations run in order.
@@ -57,13 +70,23 @@ pub(super) struct Perfect {
 }
 
 impl Schedule {
-    /// Returns the schedule of a nest.
+    /// Returns the schedule of a nest whose float operations are in an order.
     #[must_use]
-    pub fn of(function: &Function, nest: &Nest, needed: &Needed) -> Schedule {
+    pub fn of(function: &Function, nest: &Nest, needed: &Needed, order: Order) -> Schedule {
+        // No back end runs these in another order.
+        let order = if nest.decides_by_loaded_numbers(function) { Order::Bytecode } else { order };
         let scheduled = Perfect::of(function, nest, needed).and_then(|perfect| {
-            match Contraction::of(function, nest, needed, &perfect) {
-                Some(contraction) => Ok(Schedule::Contraction(contraction)),
-                None => Strips::of(function, nest, needed, &perfect).map(Schedule::Strips),
+            if let Some(contraction) = Contraction::of(function, nest, needed, (&perfect, order)) {
+                return Ok(Schedule::Contraction(contraction));
+            }
+            let strips = Strips::of(function, nest, needed, &perfect);
+            let reduction = match order {
+                Order::Bytecode => None,
+                Order::Any => Reduction::of(function, nest, needed, (&perfect, strips.as_ref().ok())),
+            };
+            match reduction {
+                Some(reduction) => Ok(Schedule::Reduction(reduction)),
+                None => strips.map(Schedule::Strips),
             }
         });
         scheduled.unwrap_or_else(Schedule::InOrder)

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::schedule::{BailOut as InOrder, Schedule};
-use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Product, Relation, Strips, Term};
+use super::schedule::{BailOut as InOrder, Order, Schedule};
+use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Product, Reduce, Relation, Strips, Term};
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};
 
@@ -98,15 +98,19 @@ fn matrix_products_are_nests_of_three() {
     });
     assert_eq!(computed.count(), 4);
     assert_eq!(nest.operations(&function, &needed), [0, 0, 2]);
-    let Schedule::Contraction(contraction) = Schedule::of(&function, &nest, &needed) else { panic!() };
+    let Schedule::Contraction(contraction) = Schedule::of(&function, &nest, &needed, Order::Bytecode) else { panic!() };
     let (left, right) = (&contraction.left, &contraction.right);
     assert_eq!((contraction.operation, contraction.output, left.view, right.view), (Product::FmaF32, 2, 0, 1));
     assert!(left.is_memory(&nest) && right.is_memory(&nest) && contraction.loops == [0, 1, 2]);
 }
 
 fn schedule(body: &str) -> Schedule {
+    schedule_in(body, Order::Bytecode)
+}
+
+fn schedule_in(body: &str, order: Order) -> Schedule {
     let (function, nest) = (function(body), one(body));
-    Schedule::of(&function, &nest, &Needed::of(&function, &nest))
+    Schedule::of(&function, &nest, &Needed::of(&function, &nest), order)
 }
 
 fn strips(body: &str) -> Strips {
@@ -153,6 +157,62 @@ fn reductions_run_on_strips() {
         %i20 = vm.max.i32.s %i20, %i21\n  vm.buffer.store.i32 %i20, %r0, %i12:13\n";
     let found = strips(&nested(maximum, ""));
     assert_eq!((found.lanes, &found.reductions[..], &found.non_aliasing[..]), (0, &[1][..], &[0][..]));
+}
+
+/// `r0[i] = operation(r0[i], r1[16 i + j])`.
+fn rows(operation: &str) -> String {
+    nested(
+        &format!(
+            "  %i22:23 = vm.fma.i64 %i12:13, %i10:11, %i16:17\n  %i20 = vm.buffer.load.f32 %r1, %i22:23\n  \
+             %i21 = vm.buffer.load.f32 %r0, %i12:13\n{operation}  vm.buffer.store.f32 %i21, %r0, %i12:13\n"
+        ),
+        "",
+    )
+}
+
+#[test]
+fn rows_are_reduced_to_partial_results_in_any_order() {
+    let reduction = |operation: &str| match schedule_in(&rows(operation), Order::Any) {
+        Schedule::Reduction(reduction) => Some(reduction),
+        Schedule::Strips(_) => None,
+        other => panic!("{other:?}"),
+    };
+    let add = "  %i21 = vm.add.f32 %i21, %i20\n";
+    let found = reduction(add).unwrap();
+    assert_eq!((found.operation, found.terms.len(), found.is_swapped), (Reduce::AddF32, 1, false));
+    let strips = &found.strips;
+    assert_eq!(
+        (&strips.stores[..], &strips.outer[..], strips.lanes, &strips.reductions[..]),
+        (&[1][..], &[0][..], 1, &[][..])
+    );
+    // In the order of the bytecode, each row is an element of a strip.
+    assert_eq!(self::strips(&rows(add)).lanes, 0);
+    assert_eq!(reduction("  %i21 = vm.fma.f32 %i20, %i20, %i21\n").unwrap().terms.len(), 2);
+    let greatest = reduction("  %i21 = vm.max.f32 %i20, %i21\n").unwrap();
+    assert_eq!((greatest.operation, greatest.is_swapped), (Reduce::MaxF32, true));
+    let number = |less: &str| {
+        format!(
+            "  %i24 = vm.cmp.lt.f32.u {less}\n  %i24 = vm.select.f32 %i24 ? %i20 : %i21\n  %i25 = vm.cmp.nan.f32 %i20\n  \
+             %i21 = vm.select.f32 %i25 ? %i21 : %i24\n"
+        )
+    };
+    assert_eq!(reduction(&number("%i21, %i20")).unwrap().operation, Reduce::MaxNumF32);
+    let least = reduction(&number("%i20, %i21")).unwrap();
+    assert_eq!((least.operation, least.terms.len(), least.combining.len()), (Reduce::MinNumF32, 1, 4));
+    assert!(reduction(&number("%i20, %i20")).is_none());
+    // The element is used twice, is no operand, or is the factor of a product.
+    for operation in [
+        "  %i21 = vm.add.f32 %i21, %i21\n",
+        "  %i20 = vm.sub.f32 %i20, %i21\n  %i21 = vm.add.f32 %i20, %i21\n",
+        "  %i21 = vm.mul.f32 %i20, %i20\n",
+        "  %i21 = vm.fma.f32 %i21, %i20, %i20\n",
+        "  %i21 = vm.sub.f32 %i21, %i20\n",
+    ] {
+        assert!(reduction(operation).is_none(), "{operation}");
+    }
+    // Sums of columns run on strips in any order, and products of one factor in that of the bytecode.
+    let columns = rows(add).replace("vm.fma.i64 %i12:13, %i10:11, %i16:17", "vm.fma.i64 %i16:17, %i10:11, %i12:13");
+    assert!(matches!(schedule_in(&columns, Order::Any), Schedule::Strips(_)));
 }
 
 #[test]
@@ -206,6 +266,13 @@ fn operands_of_contractions_may_be_computed() {
     let zero_point = "  %i20 = vm.sub.i32 %i20, %i4\n  %i20 = vm.mul.i32 %i20, %i20\n";
     let Schedule::Contraction(found) = schedule(&product(zero_point, fma)) else { panic!() };
     assert_eq!((found.left.instructions.len(), found.right.instructions.len()), (2, 0));
+    // Any order, unless a factor is computed with many values.
+    let order = |operands: &str| match schedule_in(&product(operands, fma), Order::Any) {
+        Schedule::Contraction(found) => found.order,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((found.order, order(zero_point)), (Order::Bytecode, Order::Any));
+    assert_eq!(order(&zero_point.repeat(4)), Order::Bytecode);
 }
 
 #[test]

@@ -55,6 +55,12 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
+    unsafe fn load_padded(address: *const O::Number, lanes: usize) -> Array<O> {
+        // SAFETY: promised by the caller.
+        Array(core::array::from_fn(|lane| if lane < lanes { unsafe { load(address.add(lane)) } } else { O::ZERO }))
+    }
+
+    #[inline(always)]
     unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
         let mut numbers = [O::ZERO; LANES];
         let mut lane = 0;

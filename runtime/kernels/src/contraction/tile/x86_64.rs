@@ -63,6 +63,12 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            unsafe fn load_padded(address: *const $number, lanes: usize) -> $name {
+                // SAFETY: as above; lanes that are not in the mask are zeros.
+                unsafe { $name::load_some(address, $name::mask(lanes)) }
+            }
+
+            #[inline(always)]
             unsafe fn gather(address: *const $number, stride: i32, mask: $mask) -> $name {
                 // SAFETY: as above.
                 $name(unsafe { $gather(address, stride, mask) })

@@ -20,6 +20,7 @@ fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
         constants,
         imports: &imports,
         limits: &Limits::default(),
+        reassociate: false,
     };
     assert!(VmvxLoader::default().supports(VMVX));
     VmvxLoader::default().load(&parameters)
@@ -201,6 +202,7 @@ fn invalid_executables_are_rejected() {
         constants: &[],
         imports: &imports,
         limits: &Limits::default(),
+        reassociate: false,
     };
     assert_eq!(VmvxLoader::default().load(&parameters).unwrap_err().code(), StatusCode::InvalidArgument);
     let import = format!("{HEADER}vm.import @hal.devices.count cconv \"0v_i\"\n");

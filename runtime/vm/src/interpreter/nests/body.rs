@@ -40,7 +40,7 @@ impl Body {
         for step in &mut self.steps {
             if let Step::Load { into, is_extended: false, is_borrowed, .. } = step {
                 let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
-                *is_borrowed = last <= first_store;
+                *is_borrowed = first_store.is_none() || last <= first_store;
             }
         }
     }

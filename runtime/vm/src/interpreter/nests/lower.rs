@@ -5,26 +5,27 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
+use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::copies;
-use super::kernels::{is_wide, kernel, width};
+use super::kernels::{is_wide, kernel, reduction_kernel, width};
 use super::plan::Known;
+use super::reduce::Reducing;
 use super::{
     Body, Carried, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source,
     Step, Strided, View, Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
-pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32) -> Vec<(u32, Nest)> {
+pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, order: Order) -> Vec<(u32, Nest)> {
     // Functions that exceed the budget of analyses run as they are.
     let Ok(function) = Function::with_registers(module, ordinal) else { return Vec::new() };
     let nests = Nests::of(&function);
     let lowered = nests.found.iter().filter_map(|nest| {
         let entry = function.block(nest.loops[0].header).entry.as_deref()?;
         let lowering = Lowering::new(&function, nest, entry);
-        Some((entry.offset, lowering.nest()?))
+        Some((entry.offset, lowering.nest(order)?))
     });
     lowered.collect()
 }
@@ -47,11 +48,11 @@ impl<'a> Lowering<'a> {
         Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
     }
 
-    fn nest(mut self) -> Option<Nest> {
+    fn nest(mut self, order: Order) -> Option<Nest> {
         if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
             return None;
         }
-        let schedule = Schedule::of(self.function, self.nest, &self.needed);
+        let schedule = Schedule::of(self.function, self.nest, &self.needed, order);
         for (block, position) in &self.nest.hoisted {
             self.hoisted(*block, *position)?;
         }
@@ -95,7 +96,9 @@ impl<'a> Lowering<'a> {
                 output: contraction.output,
                 factors: Box::new([self.factor(&contraction.left)?, self.factor(&contraction.right)?]),
                 loops: contraction.loops.clone(),
+                order: contraction.order,
             },
+            Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,
         };
@@ -255,6 +258,43 @@ impl<'a> Lowering<'a> {
 }
 
 impl Lowering<'_> {
+    fn reduction(&mut self, reduction: &nest::Reduction) -> Option<Work> {
+        let nest::Reduction { operation, is_swapped, .. } = *reduction;
+        let nest::Strips { outer, lanes, reductions, stores, non_aliasing, innermost } = &reduction.strips;
+        let items = self.nest.loops[*innermost].items.clone();
+        let (function, nest, wide) = (self.function, self.nest, self.wide);
+        let mut lowering = BodyLowering::new(self);
+        for item in items {
+            let nest::Item::Instruction(block, position) = item else { continue };
+            let results = &nest.instruction(function, block, position).results;
+            let is_store = nest.access(block, position).is_some_and(|access| access.stored.is_some());
+            // The kernel combines numbers with the element.
+            if !is_store && !results.iter().any(|result| reduction.combining.contains(result)) {
+                lowering.instruction(block, position)?;
+            }
+        }
+        let mut terms = [0; 2];
+        for (term, value) in terms.iter_mut().zip(&reduction.terms) {
+            *term = lowering.operand(*value)?;
+        }
+        let mut body = lowering.body;
+        body.borrow_loads();
+        let names = body.reuse_strips(&terms[..reduction.terms.len()]);
+        terms.iter_mut().take(reduction.terms.len()).for_each(|term| *term = names[term]);
+        let kernel = reduction_kernel(operation, is_swapped, wide);
+        let reducing = Reducing { operation, is_swapped, kernel, terms, output: *stores.first()? };
+        let strips = OnStrips {
+            is_ordered: false,
+            outer: outer.clone(),
+            lanes: *lanes,
+            reductions: reductions.clone(),
+            stores: stores.clone(),
+            loads: non_aliasing.clone(),
+            body,
+        };
+        Some(Work::Reduction(reducing, Box::new(strips)))
+    }
+
     /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
     fn innermost(&self) -> Option<usize> {
         let mut at = 0;

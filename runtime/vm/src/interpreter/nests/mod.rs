@@ -10,6 +10,7 @@ mod copies;
 mod kernels;
 mod lower;
 mod plan;
+mod reduce;
 mod run;
 mod strips;
 #[cfg(test)]
@@ -18,7 +19,7 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use incarnate_bytecode::ir::nest::{Element, Product};
+use incarnate_bytecode::ir::nest::{Element, Order, Product};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
 
@@ -26,6 +27,7 @@ use copies::Copy;
 use kernels::Kernel;
 pub(super) use lower::find;
 use plan::Known;
+use reduce::Reducing;
 pub(super) use run::{Frame, run};
 pub(in super::super) use strips::Scratch;
 
@@ -182,8 +184,26 @@ struct Computed {
 /// What the iterations do.
 #[derive(Clone, Debug)]
 enum Work {
-    Contraction { operation: Product, output: usize, factors: Box<[Factor; 2]>, loops: Vec<usize> },
+    Contraction {
+        operation: Product,
+        output: usize,
+        factors: Box<[Factor; 2]>,
+        loops: Vec<usize>,
+        order: Order,
+    },
+    /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
+    Reduction(Reducing, Box<OnStrips>),
     Strips(Box<OnStrips>),
+}
+
+impl Work {
+    /// The vector operations; None for a contraction.
+    fn on_strips(&self) -> Option<&OnStrips> {
+        match self {
+            Work::Contraction { .. } => None,
+            Work::Reduction(_, strips) | Work::Strips(strips) => Some(strips),
+        }
+    }
 }
 
 /// Vector operations on strips.
@@ -195,7 +215,7 @@ struct OnStrips {
     outer: Vec<usize>,
     /// The loop that is divided into strips.
     lanes: usize,
-    /// The loops within it, the outermost first.
+    /// The loops within it, the outermost first; for partial results, those around it that do not move the output.
     reductions: Vec<usize>,
     /// The views that are stored, and the others that are loaded.
     stores: Vec<usize>,

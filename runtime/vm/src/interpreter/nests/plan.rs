@@ -123,8 +123,10 @@ impl Known {
             let loops = form.strides.iter().map(|(at, stride)| (self.counts[*at], values.form(stride)));
             self.conditions.push(Reach::of(loops));
         }
-        if let Work::Strips(strips) = &nest.work {
-            self.tile(nest, strips);
+        match &nest.work {
+            Work::Contraction { .. } => {}
+            Work::Reduction(_, strips) => self.tile_row(nest, strips),
+            Work::Strips(strips) => self.tile(nest, strips),
         }
         Some(())
     }
@@ -146,15 +148,35 @@ impl Known {
         self.counts[at].saturating_mul(inner.saturating_add(1))
     }
 
-    /// Divides the iterations into tiles.
-    fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
+    /// Divides the loop along which numbers are added to partial results into strips: the others run one iteration at a time.
+    fn tile_row(&mut self, nest: &Nest, strips: &OnStrips) {
         let mut tiling = core::mem::take(&mut self.tiling);
+        self.begin(&mut tiling, strips);
+        tiling.cut = tiling.lanes;
+        // The first number of each strip is that of the first partial result.
+        tiling.chunk = STRIP;
+        self.shape(&[tiling.lanes], STRIP.min(tiling.lanes.count), &mut tiling.tile);
+        self.shape(&[tiling.lanes], tiling.lanes.count % STRIP, &mut tiling.rest);
+        tiling.one.shapes.clear();
+        tiling.deep.reductions = 0;
+        tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
+        self.tiling = tiling;
+    }
+
+    /// Lists the loops of a nest on strips.
+    fn begin(&self, tiling: &mut Tiling, strips: &OnStrips) {
         let dimension = |at: &usize| Dimension { count: self.counts[*at], at: *at };
         tiling.outer.clear();
         tiling.outer.extend(strips.outer.iter().map(dimension).filter(|dimension| dimension.count != 1));
         tiling.reductions.clear();
         tiling.reductions.extend(strips.reductions.iter().map(dimension));
         tiling.lanes = dimension(&strips.lanes);
+    }
+
+    /// Divides the iterations into tiles.
+    fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
+        let mut tiling = core::mem::take(&mut self.tiling);
+        self.begin(&mut tiling, strips);
         self.join(&mut tiling, strips.is_ordered);
         // Loops around the strips whose iterations fit in a strip, the innermost first. Only the last one may have more.
         let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
@@ -256,9 +278,6 @@ impl Known {
 
 /// The numbers that iterations step.
 fn sequences(nest: &Nest) -> impl Iterator<Item = &Strided> {
-    let rows = match &nest.work {
-        Work::Strips(strips) => &strips.body.sequences[..],
-        Work::Contraction { .. } => &[],
-    };
+    let rows = nest.work.on_strips().map_or(&[][..], |strips| &strips.body.sequences);
     rows.iter().map(|(form, _)| form)
 }

@@ -8,13 +8,14 @@ use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
 use super::plan::Known;
+use super::reduce::Reducing;
 use super::strips::{Computation, Memory, Run, Scratch};
 use super::{Counted, Factor, Form, MAX_LOOPS, Nest, OnStrips, Scalar, Source, View, Work};
-use incarnate_bytecode::ir::nest::Product;
+use incarnate_bytecode::ir::nest::{Order, Product};
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{outer_trip_count, trip_count};
 use incarnate_kernels::Loop;
-use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
+use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
 use smallvec::SmallVec;
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
@@ -71,6 +72,10 @@ fn attempt(
     let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
         Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
+        Work::Reduction(reducing, strips) => {
+            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
+            (of_strips.reduce(reducing, permitted, memory), &[][..])
+        }
         Work::Strips(strips) => {
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
             let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
@@ -229,27 +234,53 @@ struct OfStrips<'a> {
 
 impl OfStrips<'_> {
     fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
-        let OnStrips { is_ordered, stores, loads, body, .. } = self.strips;
-        let is_disjoint = |store: &usize| {
-            let region = &self.regions[*store];
-            loads.iter().all(|load| self.regions[*load].is_disjoint(region))
-        };
-        let is_disjoint = stores.iter().all(is_disjoint);
+        let OnStrips { is_ordered, body, .. } = self.strips;
+        let is_disjoint = self.is_disjoint();
         if !(if *is_ordered { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
             return false;
         }
-        let run = Run {
+        let run = self.iterations(is_disjoint && !body.accumulators.is_empty());
+        // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
+        unsafe { run.all(self.positions(), memory, results) }
+    }
+
+    /// Runs a reduction, where it is valid and `permitted`.
+    fn reduce(&self, reducing: &Reducing, permitted: impl FnOnce() -> bool, memory: &mut Memory) -> bool {
+        let OnStrips { lanes, reductions, .. } = self.strips;
+        // An empty reduction stores nothing.
+        let is_empty = reductions.iter().chain([lanes]).any(|at| self.known.counts[*at] == 0);
+        if is_empty || !self.is_disjoint() || !self.is_independent(true) || !permitted() {
+            return false;
+        }
+        // SAFETY: the regions of all views were checked, and the iterations are independent. The elements are `f32`, as the schedule
+        // says.
+        unsafe { self.iterations(false).reduce_all(reducing, self.positions(), memory) }
+    }
+
+    fn iterations(&self, is_accumulated: bool) -> Run<'_> {
+        Run {
             known: self.known,
-            body,
+            body: &self.strips.body,
             views: &self.nest.views,
             regions: self.regions,
             scalars: self.values.scalars,
-            is_accumulated: is_disjoint && !body.accumulators.is_empty(),
-        };
-        let sequences = body.sequences.iter().map(|(form, _)| self.values.form(&form.base));
-        let positions = core::iter::repeat_n(0, self.nest.views.len()).chain(sequences);
-        // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
-        unsafe { run.all(positions, memory, results) }
+            is_accumulated,
+        }
+    }
+
+    /// The positions of the first iteration in the streams.
+    fn positions(&self) -> impl Iterator<Item = i64> {
+        let sequences = self.strips.body.sequences.iter().map(|(form, _)| self.values.form(&form.base));
+        core::iter::repeat_n(0, self.nest.views.len()).chain(sequences)
+    }
+
+    /// Whether no store overlaps a load of another view.
+    fn is_disjoint(&self) -> bool {
+        let OnStrips { stores, loads, .. } = self.strips;
+        stores.iter().all(|store| {
+            let region = &self.regions[*store];
+            loads.iter().all(|load| self.regions[*load].is_disjoint(region))
+        })
     }
 
     /// Whether the iterations of all loops but the reductions may run in any order; `is_disjoint` says that no store overlaps a load.
@@ -280,12 +311,14 @@ struct Contraction<'a> {
 impl Contraction<'_> {
     /// None where an operand is no buffer.
     fn run(&self, permitted: impl FnOnce() -> bool) -> Option<bool> {
-        let Work::Contraction { operation, output, factors, loops } = &self.nest.work else { return None };
+        let Work::Contraction { operation, output, factors, loops, order } = &self.nest.work else { return None };
         let operands = [*output, factors[0].view, factors[1].view];
-        match operation {
-            Product::FmaF32 => self.run_as::<FmaF32>(operands, factors, loops, permitted),
-            Product::MulAddF32 => self.run_as::<MulAddF32>(operands, factors, loops, permitted),
-            Product::MulAddI32 => self.run_as::<MulAddI32>(operands, factors, loops, permitted),
+        match (operation, order) {
+            (Product::FmaF32, Order::Bytecode) => self.run_as::<FmaF32>(operands, factors, loops, permitted),
+            (Product::FmaF32, Order::Any) => self.run_as::<FmaF32AnyOrder>(operands, factors, loops, permitted),
+            (Product::MulAddF32, Order::Bytecode) => self.run_as::<MulAddF32>(operands, factors, loops, permitted),
+            (Product::MulAddF32, Order::Any) => self.run_as::<MulAddF32AnyOrder>(operands, factors, loops, permitted),
+            (Product::MulAddI32, _) => self.run_as::<MulAddI32>(operands, factors, loops, permitted),
         }
     }
 

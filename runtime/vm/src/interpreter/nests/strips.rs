@@ -10,13 +10,13 @@ use super::copies::{Shape, sequence};
 use super::kernels::{Strips, register_width, width};
 use super::plan::{Dimension, Known, STRIP, Tile, Tiling};
 use super::{Body, Computed, Step, View};
-use incarnate_bytecode::ir::nest::Element;
+use incarnate_bytecode::ir::nest::{Element, Factor};
 use incarnate_kernels::contraction::Piece;
 use smallvec::SmallVec;
 
 /// Elements of the strips of a contraction's factor, and their greatest number: they are on the stack.
 const FACTOR_STRIP: usize = 64;
-pub(super) const FACTOR_STRIPS: usize = 8;
+pub(super) const FACTOR_STRIPS: usize = Factor::MOST_VALUES;
 
 /// Numbers of up to 64 bits.
 pub(super) type Storage<const N: usize> = [MaybeUninit<u64>; N];
@@ -53,7 +53,7 @@ pub(super) struct Run<'a> {
 }
 
 /// What iterations change.
-struct State {
+pub(super) struct State {
     /// The memory of each strip.
     own: SmallVec<[*mut u8; 16]>,
     /// The address of each strip's elements.
@@ -69,14 +69,14 @@ impl State {
 
     /// The address of an operand's elements; null where an operation has fewer operands.
     #[inline(always)]
-    fn address(&self, strip: u16) -> *const u8 {
+    pub(super) fn address(&self, strip: u16) -> *const u8 {
         match self.addresses.get(usize::from(strip)) {
             Some(address) => *address,
             None => core::ptr::null(),
         }
     }
 
-    fn advance(&mut self, strides: &[i64], iterations: i64) {
+    pub(super) fn advance(&mut self, strides: &[i64], iterations: i64) {
         for (position, stride) in self.positions.iter_mut().zip(strides) {
             *position = position.wrapping_add(stride.wrapping_mul(iterations));
         }
@@ -128,9 +128,21 @@ impl Run<'_> {
         memory: &mut Memory,
         results: &mut SmallVec<[u64; 4]>,
     ) -> bool {
+        let Some(mut state) = self.state(positions, memory) else { return false };
+        // SAFETY: promised by the caller.
+        unsafe { self.outer(0, &mut state) };
+        for carried in &self.body.carried {
+            // SAFETY: the strip holds a number since before the first iteration.
+            results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
+        }
+        true
+    }
+
+    /// The strips and positions before the first iteration, with what is the same in all iterations; None without memory for strips.
+    pub(super) fn state(&self, positions: impl Iterator<Item = i64>, memory: &mut Memory) -> Option<State> {
         let strips = usize::from(self.body.strips);
         if memory.strips.len() < strips {
-            let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return false };
+            let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return None };
             memory.strips = new;
         }
         let mut state = State { own: SmallVec::new(), addresses: SmallVec::new(), positions: SmallVec::new() };
@@ -149,13 +161,7 @@ impl Run<'_> {
             // SAFETY: a strip has room for the elements of a tile.
             unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, elements) };
         }
-        // SAFETY: promised by the caller.
-        unsafe { self.outer(0, &mut state) };
-        for carried in &self.body.carried {
-            // SAFETY: the strip holds a number since before the first iteration.
-            results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
-        }
-        true
+        Some(state)
     }
 
     /// # Safety
@@ -271,7 +277,7 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As for `tile`.
-    unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
+    pub(super) unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
@@ -362,7 +368,7 @@ impl Run<'_> {
 
     /// The address of the element of a view in the first iteration of a tile.
     #[inline(always)]
-    fn element(&self, view: usize, state: &State) -> *mut u8 {
+    pub(super) fn element(&self, view: usize, state: &State) -> *mut u8 {
         let offset = (state.positions[view] as isize).wrapping_mul(width(self.views[view].element) as isize);
         self.regions[view].origin.wrapping_offset(offset)
     }

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use incarnate_bytecode::ir::nest::Order;
+
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
 use crate::testing::Random;
@@ -11,8 +13,8 @@ use crate::testing::Random;
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.
 fn both(text: &str) -> (String, usize) {
     let verified = verified(text);
-    let optimized = BytecodeModule::with_optimization(verified.clone(), true).unwrap();
-    let plain = BytecodeModule::with_optimization(verified, false).unwrap();
+    let optimized = BytecodeModule::with_optimization(verified.clone(), Some(Order::Bytecode)).unwrap();
+    let plain = BytecodeModule::with_optimization(verified, None).unwrap();
     let expected = outcome(plain, &[], u64::MAX);
     assert_eq!(outcome(optimized.clone(), &[], u64::MAX), expected, "{text}");
     (expected, optimized.code(0).unwrap().nests.len())

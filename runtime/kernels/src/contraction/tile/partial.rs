@@ -1,0 +1,296 @@
+//! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL_SUMS`] of them in registers.
+
+use super::Vector;
+use super::portable::Array;
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
+use crate::contraction::partial::PARTIAL_SUMS;
+use crate::contraction::{FmaF32, Level, MulAddF32, MulAddI32, Operation, load};
+
+/// The operands of a tile: numbers of each row and column are adjacent.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Tile<N> {
+    pub(in super::super) left: *const N,
+    pub(in super::super) right: *const N,
+    /// For each row, how far its numbers are in the left operand.
+    pub(in super::super) rows: *const isize,
+    /// For each column, how far its numbers are in the right operand.
+    pub(in super::super) columns: *const isize,
+    /// The number of products.
+    pub(in super::super) count: usize,
+    /// The partial sums of the first row and column; those of the next columns follow.
+    pub(in super::super) sums: *mut N,
+    /// The distance of the partial sums of rows.
+    pub(in super::super) stride: usize,
+}
+
+/// The partial sums of elements, and the elements.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Finish<'a, N> {
+    pub(in super::super) sums: *const N,
+    pub(in super::super) output: *mut N,
+    /// For each element, how far it is in the output.
+    pub(in super::super) columns: &'a [isize],
+}
+
+/// Runs a tile.
+///
+/// Safety: the addresses of all products of the tile and of its partial sums are valid, and the processor has the level's features.
+pub(in super::super) type Run<N> = unsafe fn(&Tile<N>);
+
+/// By the number of columns, descending to 1: the code.
+type Widths<N> = &'static [(usize, Run<N>)];
+
+/// The tiles of an operation for a level of processors.
+pub(in super::super) struct Tiles<N: 'static> {
+    /// The numbers of rows, descending to 1; for each the numbers of columns, descending to 1, and the code.
+    pub(in super::super) sizes: &'static [(usize, Widths<N>)],
+    /// Adds the partial sums of elements to them.
+    ///
+    /// Safety: all sums and elements are valid, and the processor has the level's features.
+    pub(in super::super) finish: unsafe fn(&Finish<'_, N>),
+}
+
+/// Runs a tile of so many rows and columns, with vectors of which `VECTORS` hold the partial sums of an element. It is compiled as a part
+/// of the level's function, without closures: see [`run`](super::run).
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    const { assert!(VECTORS * V::LANES == PARTIAL_SUMS) };
+    let Tile { left, right, rows, columns, count, sums: first, stride } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (mut lefts, mut rights) = ([left; ROWS], [right; COLUMNS]);
+        let mut sums = [[[V::zero(); VECTORS]; COLUMNS]; ROWS];
+        let (mut row, mut column) = (0, 0);
+        while column < COLUMNS {
+            rights[column] = right.offset(*columns.add(column));
+            column += 1;
+        }
+        while row < ROWS {
+            lefts[row] = left.offset(*rows.add(row));
+            let mut column = 0;
+            while column < COLUMNS {
+                sums[row][column] = load_partial(first.add(row * stride + column * PARTIAL_SUMS), PARTIAL_SUMS);
+                column += 1;
+            }
+            row += 1;
+        }
+        let whole = count / PARTIAL_SUMS * PARTIAL_SUMS;
+        let mut at = 0;
+        while at < whole {
+            add(&mut sums, &lefts, &rights, at, PARTIAL_SUMS);
+            at += PARTIAL_SUMS;
+        }
+        if whole < count {
+            add(&mut sums, &lefts, &rights, whole, count - whole);
+        }
+        let mut row = 0;
+        while row < ROWS {
+            let mut column = 0;
+            while column < COLUMNS {
+                let address = first.add(row * stride + column * PARTIAL_SUMS);
+                let mut vector = 0;
+                while vector < VECTORS {
+                    sums[row][column][vector].store(address.add(vector * V::LANES));
+                    vector += 1;
+                }
+                column += 1;
+            }
+            row += 1;
+        }
+    }
+}
+
+/// Loads a number for each partial sum: the first `count`, and zeros in the others.
+///
+/// # Safety
+/// See [`Vector::load`], for these numbers.
+#[inline(always)]
+unsafe fn load_partial<V: Vector, const VECTORS: usize>(address: *const V::Number, count: usize) -> [V; VECTORS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vectors = [V::zero(); VECTORS];
+        let mut vector = 0;
+        while vector < VECTORS {
+            let first = vector * V::LANES;
+            vectors[vector] = if count == PARTIAL_SUMS {
+                V::load(address.add(first))
+            } else {
+                V::load_padded(address.wrapping_add(first), count.saturating_sub(first).min(V::LANES))
+            };
+            vector += 1;
+        }
+        vectors
+    }
+}
+
+/// Adds the products from `at` on, one to each of the first `count` partial sums of each element of a tile.
+///
+/// # Safety
+/// See [`Vector::load`], for the numbers of the products.
+#[inline(always)]
+unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(
+    sums: &mut [[[V; VECTORS]; COLUMNS]; ROWS],
+    lefts: &[*const V::Number; ROWS],
+    rights: &[*const V::Number; COLUMNS],
+    at: usize,
+    count: usize,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut right = [[V::zero(); VECTORS]; COLUMNS];
+        let mut column = 0;
+        while column < COLUMNS {
+            right[column] = load_partial(rights[column].add(at), count);
+            column += 1;
+        }
+        let mut row = 0;
+        while row < ROWS {
+            let left: [V; VECTORS] = load_partial(lefts[row].add(at), count);
+            let mut column = 0;
+            while column < COLUMNS {
+                let mut vector = 0;
+                while vector < VECTORS {
+                    sums[row][column][vector] = sums[row][column][vector].apply(left[vector], right[column][vector]);
+                    vector += 1;
+                }
+                column += 1;
+            }
+            row += 1;
+        }
+    }
+}
+
+/// Adds partial sums to their elements, as many elements at a time as vectors have lanes.
+///
+/// # Safety
+/// See [`Tiles::finish`].
+#[inline(always)]
+unsafe fn finish<O: Operation, V: Vector<Number = O::Number>, const LANES: usize>(finish: &Finish<'_, O::Number>) {
+    const { assert!(LANES == V::LANES) };
+    let Finish { sums, output, columns } = *finish;
+    let mut at = 0;
+    while columns.len() - at >= LANES {
+        let sums = sums.wrapping_add(at * PARTIAL_SUMS);
+        // The partial sums of all elements at the same position are a line.
+        let mut lines = [[O::ZERO; LANES]; PARTIAL_SUMS];
+        let mut first = 0;
+        // SAFETY: promised by the caller; a line has a number for each lane.
+        unsafe {
+            while first < PARTIAL_SUMS {
+                let vectors = V::transpose(sums.wrapping_add(first), PARTIAL_SUMS as isize);
+                let mut line = 0;
+                while line < 4 {
+                    vectors[line].store(lines[first + line].as_mut_ptr());
+                    line += 1;
+                }
+                first += 4;
+            }
+            add_lines::<O, LANES>(&mut lines, output, &columns[at..at + LANES]);
+        }
+        at += LANES;
+    }
+    while at < columns.len() {
+        // SAFETY: promised by the caller; an array is aligned as its elements.
+        unsafe {
+            let mut lines = load(sums.wrapping_add(at * PARTIAL_SUMS).cast::<[[O::Number; 1]; PARTIAL_SUMS]>());
+            add_lines::<O, 1>(&mut lines, output, &columns[at..=at]);
+        }
+        at += 1;
+    }
+}
+
+/// Combines the partial sums of elements, as [`combine`](crate::reduction::combine) does, and adds the sums to the elements.
+///
+/// # Safety
+/// See [`Tiles::finish`]; there are as many elements as numbers in a line.
+#[inline(always)]
+unsafe fn add_lines<O: Operation, const LANES: usize>(
+    lines: &mut [[O::Number; LANES]; PARTIAL_SUMS],
+    output: *mut O::Number,
+    offsets: &[isize],
+) {
+    let mut half = PARTIAL_SUMS / 2;
+    while half > 0 {
+        let mut line = 0;
+        while line < half {
+            let mut lane = 0;
+            while lane < LANES {
+                lines[line][lane] = O::add(lines[line][lane], lines[line + half][lane]);
+                lane += 1;
+            }
+            line += 1;
+        }
+        half /= 2;
+    }
+    let mut lane = 0;
+    while lane < LANES {
+        let element = output.wrapping_offset(offsets[lane]);
+        // SAFETY: promised by the caller.
+        unsafe { element.write(O::add(load(element), lines[0][lane])) };
+        lane += 1;
+    }
+}
+
+/// The functions of a level, which are compiled for its features.
+macro_rules! level {
+    ($level:ident, $vectors:literal of $lanes:literal $(, $features:literal)?) => {
+        mod $level {
+            use super::{Finish, Operation, Tile, Vector};
+
+            /// Safety: see [`super::Run`], for these features.
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const COLUMNS: usize>(tile: &Tile<V::Number>) {
+                // SAFETY: promised by the caller.
+                unsafe { super::run::<V, ROWS, COLUMNS, $vectors>(tile) }
+            }
+
+            /// Safety: see [`super::Tiles::finish`], for these features.
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn finish<O: Operation, V: Vector<Number = O::Number>>(finish: &Finish<'_, O::Number>) {
+                // SAFETY: promised by the caller.
+                unsafe { super::finish::<O, V, $lanes>(finish) }
+            }
+        }
+    };
+}
+level!(of_4, 4 of 4);
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+level!(of_8, 2 of 8, "avx2,fma");
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+level!(of_16, 1 of 16, "avx512f,avx2,fma");
+
+/// The table of an operation for a level: the numbers of rows, and the numbers of columns of each.
+macro_rules! tiles {
+    ($level:ident, $operation:ty, $number:ty, $vector:ty: $($rows:literal [$($columns:literal)*])*) => {{
+        static TILES: Tiles<$number> = Tiles {
+            sizes: &[$(($rows, &[$(($columns, $level::tile::<$vector, $rows, $columns>)),*])),*],
+            finish: $level::finish::<$operation, $vector>,
+        };
+        &TILES
+    }};
+}
+
+macro_rules! operations {
+    ($($name:ident: $operation:ty, $number:ty, $wide:ty, $narrow:ty;)*) => { $(
+        /// The tiles for a level of processors.
+        pub(in super::super) fn $name(level: Level) -> &'static Tiles<$number> {
+            match level {
+                // Eight vectors hold partial sums, which hides the latency of additions.
+                Level::Portable => tiles!(of_4, $operation, $number, Array<$operation>: 1 [2 1]),
+                #[cfg(all(feature = "std", target_arch = "x86_64"))]
+                Level::X86_64V3 => tiles!(of_8, $operation, $number, $narrow: 2 [2 1] 1 [4 1]),
+                #[cfg(all(feature = "std", target_arch = "x86_64"))]
+                Level::X86_64V4 => tiles!(of_16, $operation, $number, $wide: 4 [4 1] 1 [8 4 1]),
+            }
+        }
+    )* };
+}
+operations! {
+    fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8;
+    mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8;
+    mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8;
+}
