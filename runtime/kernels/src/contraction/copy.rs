@@ -76,7 +76,7 @@ pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lin
 }
 
 /// Whether each line follows the one before in the operand.
-fn is_adjacent(offsets: &[isize]) -> bool {
+pub(super) fn is_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
 

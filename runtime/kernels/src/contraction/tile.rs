@@ -82,10 +82,8 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, address: *mut Self::Number);
     /// Returns the first `count` lanes. Safety: the processor has the features.
     unsafe fn mask(count: usize) -> Self::Mask;
-    /// Loads these lanes, any numbers in the others. Safety: see [`Vector::load`], for these lanes.
+    /// Loads these lanes, zeros in the others. Safety: see [`Vector::load`], for these lanes.
     unsafe fn load_some(address: *const Self::Number, mask: Self::Mask) -> Self;
-    /// Loads the first `lanes` lanes, at most all, and zeros in the others. Safety: see [`Vector::load`], for these lanes.
-    unsafe fn load_padded(address: *const Self::Number, lanes: usize) -> Self;
     /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
     /// these lanes.
     unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;
@@ -100,6 +98,8 @@ pub(super) trait Vector: Copy {
     unsafe fn splat(address: *const Self::Number) -> Self;
     /// Returns the sums after a product. Safety: see [`Vector::load`].
     unsafe fn apply(self, left: Self, right: Self) -> Self;
+    /// Returns the sums of two sums. Safety: see [`Vector::load`].
+    unsafe fn add(self, other: Self) -> Self;
 }
 
 /// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,

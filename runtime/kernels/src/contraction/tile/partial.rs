@@ -4,8 +4,10 @@ use super::Vector;
 use super::portable::Array;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
+use crate::contraction::copy;
 use crate::contraction::partial::PARTIAL_SUMS;
 use crate::contraction::{FmaF32, Level, MulAddF32, MulAddI32, Operation, load};
+use crate::reduction::combine;
 
 /// The operands of a tile: numbers of each row and column are adjacent.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,7 @@ unsafe fn load_partial<V: Vector, const VECTORS: usize>(address: *const V::Numbe
             vectors[vector] = if count == PARTIAL_SUMS {
                 V::load(address.add(first))
             } else {
-                V::load_padded(address.wrapping_add(first), count.saturating_sub(first).min(V::LANES))
+                V::load_some(address.wrapping_add(first), V::mask(count.saturating_sub(first).min(V::LANES)))
             };
             vector += 1;
         }
@@ -164,74 +166,73 @@ unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
     }
 }
 
-/// Adds partial sums to their elements, as many elements at a time as vectors have lanes.
+/// Adds partial sums to their elements, as many elements at a time as vectors have lanes, as [`combine`] does.
 ///
 /// # Safety
 /// See [`Tiles::finish`].
 #[inline(always)]
 unsafe fn finish<O: Operation, V: Vector<Number = O::Number>, const LANES: usize>(finish: &Finish<'_, O::Number>) {
-    const { assert!(LANES == V::LANES) };
+    const { assert!(LANES == V::LANES && PARTIAL_SUMS == 16) };
     let Finish { sums, output, columns } = *finish;
     let mut at = 0;
     while columns.len() - at >= LANES {
-        let sums = sums.wrapping_add(at * PARTIAL_SUMS);
-        // The partial sums of all elements at the same position are a line.
-        let mut lines = [[O::ZERO; LANES]; PARTIAL_SUMS];
-        let mut first = 0;
-        // SAFETY: promised by the caller; a line has a number for each lane.
+        let (sums, offsets) = (sums.wrapping_add(at * PARTIAL_SUMS), &columns[at..at + LANES]);
+        // SAFETY: promised by the caller.
         unsafe {
+            // Each vector has the partial sums of all elements at the same position.
+            let mut vectors = [V::zero(); PARTIAL_SUMS];
+            let mut first = 0;
             while first < PARTIAL_SUMS {
-                let vectors = V::transpose(sums.wrapping_add(first), PARTIAL_SUMS as isize);
-                let mut line = 0;
-                while line < 4 {
-                    vectors[line].store(lines[first + line].as_mut_ptr());
-                    line += 1;
+                let four = V::transpose(sums.wrapping_add(first), PARTIAL_SUMS as isize);
+                let mut position = 0;
+                while position < 4 {
+                    vectors[first + position] = four[position];
+                    position += 1;
                 }
                 first += 4;
             }
-            add_lines::<O, LANES>(&mut lines, output, &columns[at..at + LANES]);
+            add_halves::<V, 8>(&mut vectors);
+            add_halves::<V, 4>(&mut vectors);
+            add_halves::<V, 2>(&mut vectors);
+            add_halves::<V, 1>(&mut vectors);
+            if copy::is_adjacent(offsets) {
+                let elements = output.wrapping_offset(offsets[0]);
+                V::load(elements).add(vectors[0]).store(elements);
+            } else {
+                let mut totals = [O::ZERO; LANES];
+                vectors[0].store(totals.as_mut_ptr());
+                let mut lane = 0;
+                while lane < LANES {
+                    let element = output.wrapping_offset(offsets[lane]);
+                    element.write(O::add(load(element), totals[lane]));
+                    lane += 1;
+                }
+            }
         }
         at += LANES;
     }
     while at < columns.len() {
         // SAFETY: promised by the caller; an array is aligned as its elements.
         unsafe {
-            let mut lines = load(sums.wrapping_add(at * PARTIAL_SUMS).cast::<[[O::Number; 1]; PARTIAL_SUMS]>());
-            add_lines::<O, 1>(&mut lines, output, &columns[at..=at]);
+            let partial = load(sums.wrapping_add(at * PARTIAL_SUMS).cast::<[O::Number; PARTIAL_SUMS]>());
+            let element = output.wrapping_offset(columns[at]);
+            element.write(O::add(load(element), combine(partial, O::add)));
         }
         at += 1;
     }
 }
 
-/// Combines the partial sums of elements, as [`combine`](crate::reduction::combine) does, and adds the sums to the elements.
+/// Adds each of the second `HALF` vectors to that of the first ones.
 ///
 /// # Safety
-/// See [`Tiles::finish`]; there are as many elements as numbers in a line.
+/// The processor has the features of the vectors.
 #[inline(always)]
-unsafe fn add_lines<O: Operation, const LANES: usize>(
-    lines: &mut [[O::Number; LANES]; PARTIAL_SUMS],
-    output: *mut O::Number,
-    offsets: &[isize],
-) {
-    let mut half = PARTIAL_SUMS / 2;
-    while half > 0 {
-        let mut line = 0;
-        while line < half {
-            let mut lane = 0;
-            while lane < LANES {
-                lines[line][lane] = O::add(lines[line][lane], lines[line + half][lane]);
-                lane += 1;
-            }
-            line += 1;
-        }
-        half /= 2;
-    }
-    let mut lane = 0;
-    while lane < LANES {
-        let element = output.wrapping_offset(offsets[lane]);
+unsafe fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL_SUMS]) {
+    let mut at = 0;
+    while at < HALF {
         // SAFETY: promised by the caller.
-        unsafe { element.write(O::add(load(element), lines[0][lane])) };
-        lane += 1;
+        vectors[at] = unsafe { vectors[at].add(vectors[at + HALF]) };
+        at += 1;
     }
 }
 

@@ -55,12 +55,6 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
-    unsafe fn load_padded(address: *const O::Number, lanes: usize) -> Array<O> {
-        // SAFETY: promised by the caller.
-        Array(core::array::from_fn(|lane| if lane < lanes { unsafe { load(address.add(lane)) } } else { O::ZERO }))
-    }
-
-    #[inline(always)]
     unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
         let mut numbers = [O::ZERO; LANES];
         let mut lane = 0;
@@ -123,6 +117,17 @@ impl<O: Operation + Copy> Vector for Array<O> {
         let mut lane = 0;
         while lane < LANES {
             sums[lane] = O::apply(sums[lane], left.0[lane], right.0[lane]);
+            lane += 1;
+        }
+        Array(sums)
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Array<O>) -> Array<O> {
+        let mut sums = self.0;
+        let mut lane = 0;
+        while lane < LANES {
+            sums[lane] = O::add(sums[lane], other.0[lane]);
             lane += 1;
         }
         Array(sums)
