@@ -80,8 +80,8 @@ pub(super) fn is_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
 
-/// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last blocks overlap those
-/// before; pieces that are shorter than a vector are copied element by element.
+/// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last
+/// blocks overlap those before; pieces that are shorter than a vector are copied element by element.
 #[inline(always)]
 unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>) {
     const { assert!(size_of::<N>() == size_of::<V::Number>()) };
