@@ -33,10 +33,8 @@ impl Sums {
     /// the loops, so that results are the same on every processor.
     #[must_use]
     pub fn of<O: Operation>(loops: &[Loop]) -> Sums {
-        match Partial::of(loops) {
-            Some(partial) if O::ANY_ORDER && partial.pays() => Sums::Partial,
-            _ => Sums::Sequential,
-        }
+        let pays = O::ANY_ORDER && Partial::of(loops).is_some_and(|partial| partial.pays());
+        if pays { Sums::Partial } else { Sums::Sequential }
     }
 }
 
