@@ -83,6 +83,13 @@ pub struct Loop {
     pub right: i64,
 }
 
+impl Loop {
+    /// The same loop with the operands exchanged.
+    const fn swapped(self) -> Loop {
+        Loop { left: self.right, right: self.left, ..self }
+    }
+}
+
 /// What an iteration does to an element.
 pub trait Operation: sealed::Sealed<Numbers = Self::Number> + 'static {
     /// The type of the numbers: of 32 bits, and every bit pattern is one.

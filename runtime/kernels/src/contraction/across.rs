@@ -6,11 +6,11 @@ use super::drive::Drive;
 use super::loops::Offsets;
 use super::plan::Packing;
 use super::scratch::{PANEL, PRODUCTS, Scratch};
-use super::tile::Tile;
+use super::tile::{Product, Tile};
 
 /// Adjacent elements of an operand.
 #[derive(Clone, Copy)]
-struct Span {
+pub(super) struct Span {
     first: isize,
     length: usize,
 }
@@ -35,36 +35,36 @@ impl<N: Copy> Drive<'_, N> {
         if is_packed { (PANEL / self.plan.lanes - self.plan.sums.span(|each| each.right)) as u64 } else { u64::MAX }
     }
 
-    /// Makes the offsets of listed rows and products those in panels, where operands are packed.
-    pub(super) fn list_across(&mut self, rows: usize, products: usize) {
+    /// Makes the offsets of listed rows and products those in panels, where operands are packed. Returns what they access in the left
+    /// and in the right operand.
+    pub(super) fn list_across(&mut self, rows: usize, products: usize) -> [Span; 2] {
         let (across, lanes) = (self.plan.across, self.plan.lanes as isize);
-        let [left, right] = self.spans_of_products(products);
-        let first = Span::of(self.scratch.rows[..rows].iter().map(|row| row.right)).first;
+        let [left, right] = [|source: &Product| source.left, |source: &Product| source.right]
+            .map(|offset| Span::of(self.scratch.sources[..products].iter().map(offset)));
+        let of_rows = Span::of(self.scratch.rows[..rows].iter().map(|row| row.right));
         let Scratch { products: listed, sources, tile_rows, .. } = &mut *self.scratch;
         for (product, source) in listed.iter_mut().zip(sources).take(products) {
             product.left = if across.left == 1 { source.left } else { (source.left - left.first) * lanes };
             product.right = if across.right == 1 { source.right } else { (source.right - right.first) * lanes };
         }
         if across.right != 1 {
-            tile_rows.iter_mut().take(rows).for_each(|row| row.right = (row.right - first) * lanes);
+            tile_rows.iter_mut().take(rows).for_each(|row| row.right = (row.right - of_rows.first) * lanes);
         }
+        [left, right.plus(of_rows)]
     }
 
-    /// What listed products access in the operands.
-    fn spans_of_products(&self, products: usize) -> [Span; 2] {
-        let sources = &self.scratch.sources[..products];
-        [Span::of(sources.iter().map(|source| source.left)), Span::of(sources.iter().map(|source| source.right))]
-    }
-
-    /// Runs the listed rows and products for all lanes.
+    /// Runs the listed rows and products, which access these spans, for all lanes.
     ///
     /// # Safety
     /// As for [`contract`](super::contract); the processor has the features of the tiles.
-    pub(super) unsafe fn run_across(&mut self, (rows, products): (usize, usize), base: Offsets) {
+    pub(super) unsafe fn run_across(
+        &mut self,
+        [left_span, right_span]: [Span; 2],
+        (rows, products): (usize, usize),
+        base: Offsets,
+    ) {
         let (Operand::Memory(left), Operand::Memory(right)) = (self.left, self.right) else { return };
         let (across, lanes) = (self.plan.across, self.plan.lanes);
-        let [left_span, right_span] = self.spans_of_products(products);
-        let right_span = right_span.plus(Span::of(self.scratch.rows[..rows].iter().map(|row| row.right)));
         for first in (0..across.count).step_by(lanes) {
             let (at, lanes) = (base.after(first, &across), lanes.min(across.count - first));
             // SAFETY: promised by the caller: elements of all rows, products and lanes are valid.

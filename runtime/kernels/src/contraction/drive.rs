@@ -66,18 +66,16 @@ impl<N: Copy> Drive<'_, N> {
             while rows_left > 0 {
                 let count = self.list_rows(&mut rows, rows_left.min(at_once));
                 rows_left -= count;
-                if plan.packing == Packing::Across {
-                    self.list_across(count, products);
-                }
+                let spans = (plan.packing == Packing::Across).then(|| self.list_across(count, products));
                 let mut batch = Walk::new(&plan.batch);
                 for _ in 0..batches {
                     let base = batch.offsets().plus(first);
                     batch.advance(1);
                     // SAFETY: promised by the caller.
                     unsafe {
-                        match plan.packing {
-                            Packing::Across => self.run_across((count, products), base),
-                            _ => self.rows((count, products), base),
+                        match spans {
+                            Some(spans) => self.run_across(spans, (count, products), base),
+                            None => self.rows((count, products), base),
                         }
                     }
                 }

@@ -51,6 +51,13 @@ impl Loops {
         removed
     }
 
+    /// The same loops with the operands exchanged.
+    pub(super) fn swapped(&self) -> Loops {
+        let mut swapped = *self;
+        swapped.loops.iter_mut().for_each(|each| *each = each.swapped());
+        swapped
+    }
+
     /// The product of the trip counts.
     pub(super) fn count(&self) -> usize {
         self.as_slice().iter().fold(1, |count, each| count.saturating_mul(each.count))
@@ -77,6 +84,35 @@ impl Loops {
     /// The innermost loop, or one of a single iteration.
     pub(super) fn innermost(&self) -> Loop {
         self.as_slice().last().copied().unwrap_or(Loop { count: 1, ..Loop::default() })
+    }
+}
+
+/// The loops of a contraction by what they move, each kind in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kinds {
+    /// Loops that move the output and both operands.
+    pub(super) batch: Loops,
+    /// Loops that move the output and the left operand.
+    pub(super) rows: Loops,
+    /// Loops that move the output and the right operand.
+    pub(super) columns: Loops,
+    /// Loops that do not move the output.
+    pub(super) sums: Loops,
+}
+
+impl Kinds {
+    /// Loops that go on where the next one of their kind ends are merged with it.
+    pub(super) fn of(loops: impl Iterator<Item = Loop>) -> Kinds {
+        let mut kinds = Kinds::default();
+        for each in loops.filter(|each| each.count != 1) {
+            match (each.output != 0, each.left != 0, each.right != 0) {
+                (false, ..) => kinds.sums.push_merged(each),
+                (true, _, false) => kinds.rows.push_merged(each),
+                (true, false, true) => kinds.columns.push_merged(each),
+                (true, true, true) => kinds.batch.push_merged(each),
+            }
+        }
+        kinds
     }
 }
 

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use super::loops::{Loops, MAX_LOOPS, Offsets, Walk};
+use super::loops::{Kinds, Loops, MAX_LOOPS, Offsets, Walk};
 use super::scratch::{COLUMNS, PRODUCTS, Scratch, TILE_ROWS};
 use super::tile::partial::{Finish, Tile, Tiles};
 use super::{Gather, Loop, Operand, Operation};
@@ -74,15 +74,7 @@ impl Partial {
         if loops.len() > MAX_LOOPS {
             return None;
         }
-        let [mut batch, mut rows, mut columns, mut outer] = [Loops::default(); 4];
-        for each in loops.iter().filter(|each| each.count != 1) {
-            match (each.output != 0, each.left != 0, each.right != 0) {
-                (false, ..) => outer.push_merged(*each),
-                (true, _, false) => rows.push_merged(*each),
-                (true, false, true) => columns.push_merged(*each),
-                (true, true, true) => batch.push_merged(*each),
-            }
-        }
+        let Kinds { batch, rows, columns, sums: mut outer } = Kinds::of(loops.iter().copied());
         let along = outer.as_slice().iter().rposition(|each| each.left == 1 && each.right == 1)?;
         let along = outer.remove(along);
         let adjacent = |loops: &Loops| loops.as_slice().iter().find(|each| each.output == 1).copied();
@@ -94,10 +86,10 @@ impl Partial {
         let mut plan = Partial { batch, rows, columns, outer, along, is_swapped: false, uses };
         if plan.rows.count() > plan.columns.count() {
             plan = Partial {
-                batch: swapped(&batch),
-                rows: swapped(&columns),
-                columns: swapped(&rows),
-                outer: swapped(&outer),
+                batch: batch.swapped(),
+                rows: columns.swapped(),
+                columns: rows.swapped(),
+                outer: outer.swapped(),
                 is_swapped: true,
                 ..plan
             };
@@ -130,14 +122,6 @@ impl fmt::Display for Partial {
         write!(f, "{} rows x {} columns, ", self.rows.count(), self.columns.count())?;
         write!(f, "sums of {products} in {PARTIAL_SUMS} partial sums along adjacent elements")
     }
-}
-
-/// The same loops with the operands exchanged.
-fn swapped(loops: &Loops) -> Loops {
-    let mut all = Loops::default();
-    let swap = |each: &Loop| Loop { left: each.right, right: each.left, ..*each };
-    loops.as_slice().iter().for_each(|each| all.push(swap(each)));
-    all
 }
 
 /// Rows and columns of a block, whose partial sums are in memory at the same time.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Loop;
-use super::loops::{Loops, MAX_LOOPS};
+use super::loops::{Kinds, Loops, MAX_LOOPS};
 use super::scratch::PANEL;
 
 /// What a plan must know of a processor.
@@ -113,16 +113,8 @@ impl Plan {
 
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
     fn oriented(loops: &[Loop], machine: &Machine, is_swapped: bool, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
-        let [mut batch, mut rows, mut columns, mut sums] = [Loops::default(); 4];
-        for each in loops.iter().filter(|each| each.count != 1) {
-            let each = if is_swapped { Loop { left: each.right, right: each.left, ..*each } } else { *each };
-            match (each.output != 0, each.left != 0, each.right != 0) {
-                (false, ..) => sums.push_merged(each),
-                (true, _, false) => rows.push_merged(each),
-                (true, false, true) => columns.push_merged(each),
-                (true, true, true) => batch.push_merged(each),
-            }
-        }
+        let oriented = loops.iter().map(|each| if is_swapped { each.swapped() } else { *each });
+        let Kinds { batch, rows, mut columns, sums } = Kinds::of(oriented);
         if columns.as_slice().is_empty() && rows.as_slice().is_empty() {
             return None;
         }
