@@ -186,27 +186,17 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
                     let columns = V::transpose(right, stride as isize);
                     let mut column = 0;
                     while column < 4 {
-                        let product = *products.add(at + column);
-                        let mut row = 0;
-                        while row < ROWS {
-                            let number = V::splat(lefts[row].offset(product.left));
-                            sums[row][vector] = sums[row][vector].apply(number, columns[column]);
-                            row += 1;
-                        }
+                        let product = (*products.add(at + column)).left;
+                        add_product(&mut sums, vector, &lefts, product, columns[column]);
                         column += 1;
                     }
                 } else {
                     let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { mask };
                     let mut column = 0;
                     while column < 4 && column < count - at {
-                        let product = *products.add(at + column);
+                        let product = (*products.add(at + column)).left;
                         let numbers = V::gather(right.add(column), stride, lanes);
-                        let mut row = 0;
-                        while row < ROWS {
-                            let number = V::splat(lefts[row].offset(product.left));
-                            sums[row][vector] = sums[row][vector].apply(number, numbers);
-                            row += 1;
-                        }
+                        add_product(&mut sums, vector, &lefts, product, numbers);
                         column += 1;
                     }
                 }
@@ -219,6 +209,26 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
             store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
             row += 1;
         }
+    }
+}
+
+/// Adds a product to one of the vectors of each row.
+///
+/// # Safety
+/// See [`Vector::load`], for the left operand's number of each row.
+#[inline(always)]
+unsafe fn add_product<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    sums: &mut [[V; VECTORS]; ROWS],
+    vector: usize,
+    lefts: &[*const V::Number; ROWS],
+    product: isize,
+    numbers: V,
+) {
+    let mut row = 0;
+    while row < ROWS {
+        // SAFETY: promised by the caller.
+        unsafe { sums[row][vector] = sums[row][vector].apply(V::splat(lefts[row].offset(product)), numbers) };
+        row += 1;
     }
 }
 

@@ -286,7 +286,7 @@ impl OfStrips<'_> {
     /// Whether the iterations of all loops but the reductions may run in any order; `is_disjoint` says that no store overlaps a load.
     fn is_independent(&self, is_disjoint: bool) -> bool {
         let OnStrips { stores, loads, .. } = self.strips;
-        let is_apart = |(at, store): (usize, &usize)| {
+        let is_non_aliasing = |(at, store): (usize, &usize)| {
             let region = &self.regions[*store];
             let is_same = |other: usize| {
                 self.regions[other].origin == region.origin
@@ -296,7 +296,7 @@ impl OfStrips<'_> {
             (is_disjoint || loads.iter().all(|load| self.regions[*load].is_disjoint(region) || is_same(*load)))
                 && stores[..at].iter().all(|store| self.regions[*store].is_disjoint(region))
         };
-        self.known.tiling.are_stores_distinct && stores.iter().enumerate().all(is_apart)
+        self.known.tiling.are_stores_distinct && stores.iter().enumerate().all(is_non_aliasing)
     }
 }
 
