@@ -32,7 +32,8 @@
 //! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
 //! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
 //! numbers of what raced. [`contract`] runs sums of products in place of their loops, with all checks of its own. [`strips`] calls
-//! a function for vectors of a loop's iterations. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
+//! a function for vectors of a loop's iterations; [`Tiles`] are iterations of several loops, whose rows are short.
+//! [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
@@ -106,7 +107,7 @@ pub use crate::vm::{
     BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
-pub use crate::vm::{keep_iteration_order, settle_memory, settled};
+pub use crate::vm::{TILE, Tiles, keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
@@ -129,7 +130,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 mod block;
 mod contraction;
 mod elements;
+pub(crate) mod lines;
 mod region;
 mod scalar;
 mod sip_hash;
@@ -25,7 +26,7 @@ mod sip_hash;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
 pub use contraction::{Computed, Contract, View};
-pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
+pub use elements::{Element, Grid, GridMut, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled};
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;
 

@@ -59,14 +59,14 @@ pub enum Packing {
 /// ```
 /// use incarnate_kernels::contraction::{Loop, Machine, Plan};
 ///
-/// // 64 x 256 times 256 x 1024.
+/// // 64 x 256 times 256 x 960.
 /// let loops = [
-///     Loop { count: 64, output: 1024, left: 256, right: 0 },
-///     Loop { count: 1024, output: 1, left: 0, right: 1 },
-///     Loop { count: 256, output: 0, left: 1, right: 1024 },
+///     Loop { count: 64, output: 960, left: 256, right: 0 },
+///     Loop { count: 960, output: 1, left: 0, right: 1 },
+///     Loop { count: 256, output: 0, left: 1, right: 960 },
 /// ];
 /// let plan = Plan::of(&loops, &Machine::X86_64_V4).map(|plan| plan.to_string());
-/// assert_eq!(plan.as_deref(), Some("64 rows x 1024 columns, sums of 256; tiles of 6 x 64 in registers; vectors loaded from the right operand"));
+/// assert_eq!(plan.as_deref(), Some("64 rows x 960 columns, sums of 256; tiles of 6 x 64 in registers; vectors loaded from the right operand"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -172,6 +172,12 @@ impl Plan {
             cycles.saturating_add(tiling.beginning).saturating_mul(repeated)
         };
         let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
+        // Vectors that are loaded across lines of the cache, or from lines that compete for a set of it, take longer.
+        let is_awkward = |each: &Loop| each.right % machine.lanes as i64 != 0 || each.right % LINES_OF_A_SET == 0;
+        let loading = match self.sums.as_slice().iter().any(is_awkward) {
+            true => within.vectors_loaded * runs / 3,
+            false => 0,
+        };
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         let transposed = Tiling::of(machine.lanes, machine.transposed, false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
@@ -179,7 +185,7 @@ impl Plan {
         let ways = [
             (whole(within, packing, moving_within), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (only_if(is_adjacent, whole(within, 0, 0)), Packing::None, within),
+            (only_if(is_adjacent, whole(within, loading, 0)), Packing::None, within),
             (only_if(is_adjacent && rows == 1, whole(separate, 0, 0)), Packing::Separate, separate),
             (only_if(is_transposable && is_near, whole(transposed, transposing, 0)), Packing::Transposed, transposed),
             (across.as_ref().map_or(usize::MAX, |across| across.cycles), Packing::Across, Tiling::ACROSS),
@@ -207,6 +213,8 @@ impl Plan {
     }
 }
 
+/// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the L1 cache.
+const LINES_OF_A_SET: i64 = 1024;
 /// The cycles to begin and to end a tile.
 const TILE: usize = 60;
 /// The same for a strip.
@@ -260,13 +268,15 @@ struct Tiling {
     vectors: usize,
     rows: usize,
     cycles: usize,
+    /// The vectors of the right operand that all tiles of a run load for each product.
+    vectors_loaded: usize,
     /// The cycles to begin all tiles and strips.
     beginning: usize,
 }
 
 impl Tiling {
     /// Of [`Packing::Across`].
-    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, beginning: 0 };
+    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, vectors_loaded: 0, beginning: 0 };
 
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors.
     fn of(lanes: usize, tile_rows: &[usize], is_separate: bool, rows: usize, runs: usize, columns: usize) -> Tiling {
@@ -282,7 +292,7 @@ impl Tiling {
         let loads = rows.saturating_mul(strips).saturating_add(vectors_loaded);
         let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, cycles, beginning }
+        Tiling { vectors: width, rows: tile, cycles, vectors_loaded, beginning }
     }
 }
 

@@ -102,6 +102,37 @@ pub(super) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
 }
 
+/// The lanes of the last vector of a strip.
+#[derive(Clone, Copy)]
+struct Tail<M> {
+    mask: M,
+    /// All: processors may take long for masked accesses, for stores with AVX2 above all.
+    is_whole: bool,
+}
+
+impl<M: Copy> Tail<M> {
+    /// Safety: see [`Vector::mask`].
+    #[inline(always)]
+    unsafe fn of<V: Vector<Mask = M>>(count: usize) -> Tail<M> {
+        // SAFETY: promised by the caller.
+        Tail { mask: unsafe { V::mask(count) }, is_whole: count == V::LANES }
+    }
+
+    /// Safety: see [`Vector::load_some`].
+    #[inline(always)]
+    unsafe fn load<V: Vector<Mask = M>>(self, address: *const V::Number) -> V {
+        // SAFETY: promised by the caller.
+        unsafe { if self.is_whole { V::load(address) } else { V::load_some(address, self.mask) } }
+    }
+
+    /// Safety: see [`Vector::store_some`].
+    #[inline(always)]
+    unsafe fn store<V: Vector<Mask = M>>(self, vector: V, address: *mut V::Number) {
+        // SAFETY: promised by the caller.
+        unsafe { if self.is_whole { vector.store(address) } else { vector.store_some(address, self.mask) } }
+    }
+}
+
 /// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
 /// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With `SEPARATE`, rows have
 /// a right operand each.
@@ -112,16 +143,34 @@ pub(super) trait Vector: Copy {
 pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
     tile: &Tile<V::Number>,
 ) {
-    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
-        let mask = V::mask(tail);
+        let tail = Tail::of::<V>(tile.tail);
+        // Two loops over products, one of them without masks.
+        if tail.is_whole {
+            run_strip::<V, ROWS, VECTORS, SEPARATE>(tile, Tail { is_whole: true, ..tail });
+        } else {
+            run_strip::<V, ROWS, VECTORS, SEPARATE>(tile, Tail { is_whole: false, ..tail });
+        }
+    }
+}
+
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+    tile: &Tile<V::Number>,
+    tail: Tail<V::Mask>,
+) {
+    let Tile { output, left, right, rows, products, count, .. } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [[V::zero(); VECTORS]; ROWS];
         let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
         while row < ROWS {
-            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
             lefts[row] = left.offset(rows[row].left);
             rights[row] = right.offset(rows[row].right);
             row += 1;
@@ -130,12 +179,12 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
             let product = *products.add(at);
             let mut vectors = [V::zero(); VECTORS];
             if !SEPARATE {
-                vectors = load_strip::<V, VECTORS>(right.offset(product.right), mask);
+                vectors = load_strip::<V, VECTORS>(right.offset(product.right), tail);
             }
             let mut row = 0;
             while row < ROWS {
                 if SEPARATE {
-                    vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), mask);
+                    vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), tail);
                 }
                 let number = V::splat(lefts[row].offset(product.left));
                 let mut vector = 0;
@@ -148,7 +197,7 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
         }
         let mut row = 0;
         while row < ROWS {
-            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
             row += 1;
         }
     }
@@ -160,16 +209,16 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
+    let Tile { output, left, right, rows, products, count, stride, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
-        let mask = V::mask(tail);
+        let tail = Tail::of::<V>(tile.tail);
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [[V::zero(); VECTORS]; ROWS];
         let mut lefts = [left; ROWS];
         let mut row = 0;
         while row < ROWS {
-            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
             lefts[row] = left.offset(rows[row].left);
             row += 1;
         }
@@ -181,7 +230,7 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
             let mut vector = 0;
             while vector < VECTORS {
                 let right = right.offset(vector as isize * distance);
-                let is_whole = vector + 1 < VECTORS || tail == V::LANES;
+                let is_whole = vector + 1 < VECTORS || tail.is_whole;
                 if is_four && is_whole {
                     let columns = V::transpose(right, stride as isize);
                     let mut column = 0;
@@ -191,7 +240,7 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
                         column += 1;
                     }
                 } else {
-                    let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { mask };
+                    let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { tail.mask };
                     let mut column = 0;
                     while column < 4 && column < count - at {
                         let product = (*products.add(at + column)).left;
@@ -206,7 +255,7 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
         }
         let mut row = 0;
         while row < ROWS {
-            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
             row += 1;
         }
     }
@@ -238,42 +287,57 @@ unsafe fn add_product<V: Vector, const ROWS: usize, const VECTORS: usize>(
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
-    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
-        let mask = V::mask(tail);
+        let tail = Tail::of::<V>(tile.tail);
+        // Two loops over products, one of them without masks.
+        if tail.is_whole {
+            run_some_lanes::<V, ROWS>(tile, Tail { is_whole: true, ..tail });
+        } else {
+            run_some_lanes::<V, ROWS>(tile, Tail { is_whole: false, ..tail });
+        }
+    }
+}
+
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, tail: Tail<V::Mask>) {
+    let Tile { output, left, right, rows, products, count, .. } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [V::zero(); ROWS];
         let mut rights = [right; ROWS];
         let mut row = 0;
         while row < ROWS {
-            sums[row] = V::load_some(output.offset(rows[row].output), mask);
+            sums[row] = tail.load::<V>(output.offset(rows[row].output));
             rights[row] = right.offset(rows[row].right);
             row += 1;
         }
         for at in 0..count {
             let product = *products.add(at);
-            let numbers = V::load_some(left.offset(product.left), mask);
+            let numbers = tail.load::<V>(left.offset(product.left));
             let mut row = 0;
             while row < ROWS {
-                sums[row] = sums[row].apply(numbers, V::load_some(rights[row].offset(product.right), mask));
+                sums[row] = sums[row].apply(numbers, tail.load::<V>(rights[row].offset(product.right)));
                 row += 1;
             }
         }
         let mut row = 0;
         while row < ROWS {
-            sums[row].store_some(output.offset(rows[row].output), mask);
+            tail.store(sums[row], output.offset(rows[row].output));
             row += 1;
         }
     }
 }
 
-/// Loads adjacent numbers, of the last vector only the lanes of the mask.
+/// Loads adjacent numbers, of the last vector only the lanes of the tail.
 ///
 /// # Safety
 /// See [`Vector::load`], for these numbers.
 #[inline(always)]
-unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, mask: V::Mask) -> [V; VECTORS] {
+unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, tail: Tail<V::Mask>) -> [V; VECTORS] {
     // SAFETY: promised by the caller.
     unsafe {
         let mut vectors = [V::zero(); VECTORS];
@@ -282,17 +346,21 @@ unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number,
             vectors[vector] = V::load(address.add(vector * V::LANES));
             vector += 1;
         }
-        vectors[vector] = V::load_some(address.add(vector * V::LANES), mask);
+        vectors[vector] = tail.load::<V>(address.add(vector * V::LANES));
         vectors
     }
 }
 
-/// Stores adjacent numbers, of the last vector only the lanes of the mask.
+/// Stores adjacent numbers, of the last vector only the lanes of the tail.
 ///
 /// # Safety
 /// See [`Vector::store`], for these numbers.
 #[inline(always)]
-unsafe fn store_strip<V: Vector, const VECTORS: usize>(address: *mut V::Number, vectors: [V; VECTORS], mask: V::Mask) {
+unsafe fn store_strip<V: Vector, const VECTORS: usize>(
+    address: *mut V::Number,
+    vectors: [V; VECTORS],
+    tail: Tail<V::Mask>,
+) {
     // SAFETY: promised by the caller.
     unsafe {
         let mut vector = 0;
@@ -300,7 +368,7 @@ unsafe fn store_strip<V: Vector, const VECTORS: usize>(address: *mut V::Number, 
             vectors[vector].store(address.add(vector * V::LANES));
             vector += 1;
         }
-        vectors[vector].store_some(address.add(vector * V::LANES), mask);
+        tail.store(vectors[vector], address.add(vector * V::LANES));
     }
 }
 

@@ -14,6 +14,10 @@ use super::Buffer;
 use super::region::{Reach, Region};
 use crate::Ref;
 
+mod tiles;
+
+pub use tiles::{TILE, Tile, Tiles};
+
 mod sealed {
     /// Ensures that only this module implements [`super::Element`].
     pub trait Sealed {}

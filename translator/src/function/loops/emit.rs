@@ -119,7 +119,7 @@ impl Writer<'_, '_, '_> {
             let trip_count = self.trip_count(counted);
             // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
             let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(match (&counted.divisor, self.merged.count(at).or_else(|| counted.constant_trip_count())) {
+            first.extend(match (&counted.divisor, self.row(at)) {
                 (None, Some(known)) => {
                     let known = match self.is_parameter(at, known >= LONG_LOOP) {
                         true => shared::constant(shared::Kind::Usize, known),
@@ -161,6 +161,10 @@ impl Writer<'_, '_, '_> {
             Schedule::Strips(strips) if self.is_strip_function(strips) => {
                 let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);
                 Ok(quote!(if !(#conditions) { break #label; } #steps #strips))
+            }
+            Schedule::Strips(strips) if self.is_tiled(strips) => {
+                let (conditions, tiles) = (self.tile_conditions(strips), self.tiles(strips)?);
+                Ok(quote!(if !(#conditions) { break #label; } #steps #tiles))
             }
             _ => {
                 let iterations = self.iterations(0)?;
@@ -244,9 +248,19 @@ impl Writer<'_, '_, '_> {
         (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
     }
 
+    /// Whether another loop runs the iterations of a loop.
+    pub(super) fn is_merged(&self, at: usize) -> bool {
+        self.merged.is_outer(at)
+    }
+
+    /// The trip count of a loop and of those that are merged with it, if it is a constant.
+    pub(super) fn row(&self, at: usize) -> Option<u64> {
+        self.merged.count(at).or_else(|| self.nest.loops[at].constant_trip_count())
+    }
+
     /// The loops that a form depends on, without those whose iterations others run.
-    fn axes(&self, form: &Affine) -> Vec<usize> {
-        form.loops().into_iter().filter(|at| !self.merged.is_outer(*at)).collect()
+    pub(super) fn axes(&self, form: &Affine) -> Vec<usize> {
+        form.loops().into_iter().filter(|at| !self.is_merged(*at)).collect()
     }
 
     /// The base of a form, and the trip count and stride of each loop that it depends on.
@@ -449,7 +463,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Whether an access has an effect that is used.
-    fn is_live(&self, access: &Access) -> bool {
+    pub(super) fn is_live(&self, access: &Access) -> bool {
         self.needed.keeps(self.emitter.body.function, self.nest, access)
     }
 

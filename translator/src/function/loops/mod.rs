@@ -10,6 +10,7 @@ mod merged;
 mod reduction;
 mod remarks;
 mod strips;
+mod tiles;
 
 use std::collections::HashSet;
 

@@ -180,7 +180,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The live instructions of an iteration of the innermost loop.
-    fn live_instructions(&self, strips: &Strips) -> Vec<(Block, usize)> {
+    pub(super) fn live_instructions(&self, strips: &Strips) -> Vec<(Block, usize)> {
         let items = self.nest.loops[strips.innermost].items.iter().filter_map(|item| match item {
             Item::Instruction(block, position) => Some((*block, *position)),
             Item::Loop(_) => None,
@@ -323,6 +323,6 @@ pub(super) fn accumulators(view: usize) -> Ident {
     format_ident!("accumulators{}", view)
 }
 
-fn zero(element: Element) -> TokenStream {
+pub(super) fn zero(element: Element) -> TokenStream {
     if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
 }
