@@ -249,8 +249,8 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 macro_rules! operations {
     ($($name:ident: $vector:ty, $number:ty;)*) => { $(
         tiles!($name: $vector as $number, Machine::NEON, tile transposing across, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
-            transposed [1: 4 2 1; 2: 4 2 1; 3: 4 2 1; 4: 4 2 1;]);
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 6 4 2 1; 4: 4 2 1;], separate [1: 8 4 2 1; 2: 4 2 1;],
+            transposed [1: 4 2 1; 2: 4 2 1; 3: 2 1; 4: 2 1;]);
     )* };
 }
 operations! {
