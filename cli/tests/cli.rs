@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use scratch::Scratch;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/scratch.rs"]
 mod scratch;
 
@@ -19,9 +20,9 @@ struct Outcome {
 }
 
 fn incarnate(arguments: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_incarnate"))
+    let output = program::incarnate()
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"))
-        .args(arguments)
+        .args(program::native_arguments(arguments))
         .output()
         .expect("the command line starts");
     let text = |bytes| String::from_utf8(bytes).expect("the command line prints text");
@@ -214,7 +215,7 @@ fn unusable_plugins_are_rejected() {
 }
 
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn libraries_are_kept_for_profilers_on_request() {
     let scratch = Scratch::new("libraries");
     let keep = format!("--keep_libraries={}", scratch.path(""));
@@ -500,7 +501,7 @@ fn translation_of_an_invalid_module_writes_nothing() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the objects of tests/static are for x86-64 here")]
 fn translate_takes_objects_of_kernels() {
     let scratch = Scratch::new("translate-static");
     let target = scratch.path("kernels.rs");
@@ -536,7 +537,7 @@ fn build_reports_missing_tools() {
     let scratch = Scratch::new("build-failures");
     let target = scratch.path("program");
     let build = |variables: &[(&str, &str)], more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+        let mut command = program::incarnate();
         command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"));
         command.args(["build", "scalars/llvm-cpu.vmfb", "-o", &target]).args(more);
         command.env("XDG_CACHE_HOME", &scratch.0).envs(variables.iter().copied());

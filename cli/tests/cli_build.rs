@@ -9,6 +9,8 @@ use std::process::Command;
 
 #[path = "support/checks.rs"]
 mod checks;
+#[path = "support/program.rs"]
+mod program;
 
 /// The outcome of a process: its exit status, standard output, standard error.
 type Outcome = (Option<i32>, String, String);
@@ -28,7 +30,7 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Builds a program in the folder of static libraries.
 fn build(target: &Path, arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static"));
     command.env("XDG_CACHE_HOME", scratch("cache")).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256").env_remove("CARGO_BUILD_TARGET");
@@ -124,7 +126,7 @@ fn checks_of_programs_report_what_interpreted_ones_do() {
     assert!(out.contains(unmet), "{out}");
     assert!(out.ends_with("PASS tests @fail_unmet\nPASS tests @met_after_all\n3 passed, 2 failed\n"), "{out}");
     // The same output, except for the program's name.
-    let mut interpreted = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut interpreted = program::incarnate();
     let interpreted = outcome(interpreted.current_dir(scratch("")).args(["check", "tests.vmfb"]));
     let named = |text: &str| text.replace("tests.vmfb", "tests");
     assert_eq!(interpreted.0, code);

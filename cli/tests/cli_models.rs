@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+
+#[path = "support/program.rs"]
+mod program;
 
 /// A call of a case: its flags, and the expected status if that is a failure.
 #[derive(Debug, Default)]
@@ -43,11 +46,7 @@ fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
 }
 
 fn incarnate(folder: &Path, arguments: &[String]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_incarnate"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the command line starts")
+    program::incarnate().current_dir(folder).args(arguments).output().expect("the command line starts")
 }
 
 /// Describes the error in the outcome of a call, if there is one.

@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use scratch::Scratch;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/scratch.rs"]
 mod scratch;
 
@@ -82,7 +83,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 impl Scratch {
     /// Runs a command line that must fail; returns the line that it prints.
     fn fails(&self, arguments: &[String]) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_incarnate")).current_dir(&self.0).args(arguments).output();
+        let output = program::incarnate().current_dir(&self.0).args(arguments).output();
         let output = output.expect("the command line starts");
         let error = String::from_utf8(output.stderr).expect("text");
         assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{arguments:?}: {error}");
@@ -170,7 +171,7 @@ fn modules_for_other_machines_are_refused() {
     }
     // The source of a program for another machine is translated here, and compiles only there.
     let arguments = ["translate", "arm.vmfb", "-o", "out.rs"].map(str::to_owned);
-    let output = Command::new(env!("CARGO_BIN_EXE_incarnate")).current_dir(&folder.0).args(&arguments).output();
+    let output = program::incarnate().current_dir(&folder.0).args(&arguments).output();
     assert!(output.is_ok_and(|output| output.status.success()));
     let source = fs::read_to_string(folder.0.join("out.rs")).expect("the source");
     assert!(source.contains("#[cfg(not(any(target_arch = \"aarch64\")))]"), "{source}");

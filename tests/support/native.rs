@@ -1,5 +1,7 @@
 //! Files with machine code, and the architecture that tests run on.
 
+use std::path::{Path, PathBuf};
+
 /// Returns the name of the file with machine code for this architecture, from that of the file for x86-64 beside it.
 #[must_use]
 pub(crate) fn native(file: &str) -> String {
@@ -7,6 +9,13 @@ pub(crate) fn native(file: &str) -> String {
         Some((stem, extension)) if cfg!(target_arch = "aarch64") => format!("{stem}_arm_64.{extension}"),
         _ => file.to_owned(),
     }
+}
+
+/// Returns the file for this architecture beside one with machine code for x86-64, if there is one, or else that file.
+#[must_use]
+pub(crate) fn native_file(folder: &Path, file: &str) -> PathBuf {
+    let of_host = folder.join(native(file));
+    if of_host.is_file() { of_host } else { folder.join(file) }
 }
 
 /// Returns the formats of a module's machine code if it has kernels for other architectures only, than the one that formats name so.
