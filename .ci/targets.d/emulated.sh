@@ -30,8 +30,8 @@ variable=CARGO_TARGET_${variable//-/_}
 export "${variable}_LINKER=$system-gcc" "${variable}_RUNNER=$emulator -L /usr/$system"
 # Emulated code is slow without optimisation; generated code and tests compile slowly with it.
 options=(--locked --target "$triple")
-for crate in bytecode kernels vm hal local runtime; do
-  options+=(--config "profile.dev.package.incarnate-$crate.opt-level=1")
+for crate in incarnate-{bytecode,kernels,vm,hal,local,runtime} flatbuffers object smallvec; do
+  options+=(--config "profile.dev.package.$crate.opt-level=1")
 done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
