@@ -139,18 +139,22 @@ fn truncated_libraries_are_rejected() {
     }
 }
 
-fn offset_of_segment(kind: u32) -> usize {
+/// Returns where the descriptions of segments of a kind are.
+fn offsets_of_segments(kind: u32) -> impl DoubleEndedIterator<Item = usize> {
     let word = |at: usize| u32::from_le_bytes(SIMPLE_MUL[at..at + 4].try_into().unwrap());
     let count = usize::from(SIMPLE_MUL[56]);
-    (0..count).map(|index| 64 + 56 * index).find(|at| word(*at) == kind).unwrap()
+    (0..count).map(|index| 64 + 56 * index).filter(move |at| word(*at) == kind)
+}
+
+fn offset_of_segment(kind: u32) -> usize {
+    offsets_of_segments(kind).next().unwrap()
 }
 
 #[test]
 fn wrong_sizes_are_rejected() {
     let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
     let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
-    // The last loaded segment.
-    let dynamic_load = load + 3 * 56;
+    let dynamic_load = offsets_of_segments(1).next_back().unwrap();
     let table = number(dynamic + 8);
     let entries: Vec<usize> = (0..number(dynamic + 32) / 16).map(|index| table + 16 * index).collect();
     let tagged = |tag: usize| entries.iter().find(|at| number(**at) == tag).unwrap() + 8;
@@ -241,8 +245,8 @@ fn incompatible_plugins_are_rejected() {
     let foreign_machine = if cfg!(target_arch = "aarch64") { "machine 62" } else { "machine 183" };
     let embedded_library = format!("embedded:{}", fixture("plugin.so"));
     for (path, code, what) in [
-        (fixture("missing.so"), StatusCode::NotFound, "missing.so"),
-        (fixture("missing.sos"), StatusCode::NotFound, "missing.sos"),
+        (fixture("missing.so"), StatusCode::NotFound, "missing"),
+        (fixture("missing.sos"), StatusCode::NotFound, "missing"),
         (fixture("plugin_without_query.so"), StatusCode::NotFound, "`iree_hal_executable_plugin_query`"),
         (fixture("plugin_newer.so"), StatusCode::Incompatible, "version 2"),
         (embedded_library, StatusCode::Incompatible, "features 0x0"),
