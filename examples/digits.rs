@@ -6,7 +6,7 @@
 use incarnate::runtime::hal::format::HostTensor;
 use incarnate::{Device, Result};
 
-incarnate::include_module!(digits = "tests/models/digits/llvm-cpu.vmfb");
+incarnate::include_module!(digits = "tests/models/digits/vmvx.vmfb");
 
 /// Images that were not used for training.
 const IMAGES: &[u8] = include_bytes!("../tests/models/digits/test_images.in0.npy");

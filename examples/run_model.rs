@@ -16,7 +16,7 @@ const PIXELS: usize = 64;
 const WHITE: f32 = 16.0;
 
 fn main() -> Result<()> {
-    let session = Session::load("local-sync", "tests/models/digits/llvm-cpu.vmfb")?;
+    let session = Session::load("local-sync", "tests/models/digits/vmvx.vmfb")?;
     for function in session.functions()? {
         println!("{}", function.declaration().unwrap_or(function.name()));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use incarnate::{Device, Result};
 
-incarnate::include_module!(accumulator = "tests/models/accumulator/llvm-cpu.vmfb");
+incarnate::include_module!(accumulator = "tests/models/accumulator/vmvx.vmfb");
 
 fn main() -> Result<()> {
     let device: Arc<Device> = Device::create("local-sync")?;

@@ -7,7 +7,7 @@
 //! use incarnate::{Session, Tensor};
 //!
 //! # fn main() -> incarnate::Result<()> {
-//! let session = Session::load("local-sync", "tests/models/simple_mul/llvm-cpu.vmfb")?;
+//! let session = Session::load("local-sync", "tests/models/simple_mul/vmvx.vmfb")?;
 //! let multiply = session.function("simple_mul")?;
 //! let a = Tensor::new(&session, &[4], &[1.0f32, 2.0, 3.0, 4.0])?;
 //! let b = Tensor::new(&session, &[4], &[2.0f32; 4])?;
@@ -21,7 +21,7 @@
 //!
 //! ```
 //! # fn main() -> incarnate::Result<()> {
-//! let session = incarnate::Session::load("local-sync", "tests/models/scalars/llvm-cpu.vmfb")?;
+//! let session = incarnate::Session::load("local-sync", "tests/models/scalars/vmvx.vmfb")?;
 //! let echo = session.function("echo")?;
 //! let (a, b, c, d, e): (i32, i64, f32, f64, i64) = echo.call((1i32, 2i64, 3.0f32, 4.0f64, 5i64))?;
 //! assert_eq!((a, b, c, d, e), (1, 2, 3.0, 4.0, 5));
@@ -90,7 +90,7 @@ pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 ///   `forbid(unsafe_code)` does not accept.
 ///
 /// ```
-/// incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
+/// incarnate::include_module!(simple_mul = "tests/models/simple_mul/vmvx.vmfb");
 ///
 /// # fn main() -> incarnate::Result<()> {
 /// let device = incarnate::Device::create("local-sync")?;

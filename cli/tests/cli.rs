@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use scratch::Scratch;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/scratch.rs"]
 mod scratch;
 
@@ -19,9 +20,9 @@ struct Outcome {
 }
 
 fn incarnate(arguments: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_incarnate"))
+    let output = program::incarnate()
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"))
-        .args(arguments)
+        .args(program::native_arguments(arguments))
         .output()
         .expect("the command line starts");
     let text = |bytes| String::from_utf8(bytes).expect("the command line prints text");
@@ -214,7 +215,7 @@ fn unusable_plugins_are_rejected() {
 }
 
 #[test]
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn libraries_are_kept_for_profilers_on_request() {
     let scratch = Scratch::new("libraries");
     let keep = format!("--keep_libraries={}", scratch.path(""));
@@ -500,7 +501,7 @@ fn translation_of_an_invalid_module_writes_nothing() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the objects of tests/static are for x86-64 here")]
 fn translate_takes_objects_of_kernels() {
     let scratch = Scratch::new("translate-static");
     let target = scratch.path("kernels.rs");
@@ -532,11 +533,58 @@ fn translate_takes_objects_of_kernels() {
 }
 
 #[test]
+#[cfg(unix)]
+fn build_reports_what_another_machine_needs() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let scratch = Scratch::new("build-target");
+    let rustc = scratch.path("rustc");
+    // Stands for rustc with a standard library at `library`.
+    let build = |library: &str, more: &[&str]| {
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *unknown-target*) exit 1;; *libdir*) echo {library};; \
+             *) echo 'target_arch=\"riscv64\"'; echo 'target_os=\"linux\"';; esac\n"
+        );
+        fs::write(&rustc, script).expect("a file");
+        fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let mut command = program::incarnate();
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"));
+        command.args(["build", "scalars/vmvx.vmfb", "-o", &scratch.path("program")]).args(more);
+        command
+            .env("XDG_CACHE_HOME", &scratch.0)
+            .env("RUSTC", &rustc)
+            .env("PATH", "/nowhere")
+            .env("CARGO", "/nowhere/cargo");
+        let linker = "CARGO_TARGET_RISCV64GC_UNKNOWN_LINUX_GNU_LINKER";
+        let output = command.env_remove(linker).output().expect("the command line starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+        error
+    };
+    let (here, target) = (scratch.path(""), "--target=riscv64gc-unknown-linux-gnu");
+    for (library, arguments, what) in [
+        (here.as_str(), &["--target=unknown-target"][..], "rustc knows no target `unknown-target`"),
+        ("/nowhere", &[target], "is not installed: `rustup target add riscv64gc-unknown-linux-gnu`"),
+        (
+            &here,
+            &[target],
+            "riscv64-linux-gnu-gcc is not in PATH (Debian's package gcc-riscv64-linux-gnu); --linker names",
+        ),
+        (&here, &[target, "--linker=ld"], "cannot run '/nowhere/cargo'"),
+        (&here, &["--linker=ld"], "--linker=ld is for programs for another machine: --target=TRIPLE names it"),
+        (&here, &["--target=portable"], "--target=portable is for models, and no file is one"),
+    ] {
+        let error = build(library, arguments);
+        assert!(error.contains(what), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
 fn build_reports_missing_tools() {
     let scratch = Scratch::new("build-failures");
     let target = scratch.path("program");
     let build = |variables: &[(&str, &str)], more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+        let mut command = program::incarnate();
         command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"));
         command.args(["build", "scalars/llvm-cpu.vmfb", "-o", &target]).args(more);
         command.env("XDG_CACHE_HOME", &scratch.0).envs(variables.iter().copied());

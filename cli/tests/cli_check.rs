@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[path = "support/checks.rs"]
 mod checks;
+#[path = "support/program.rs"]
+mod program;
 
 /// Creates a folder with two subfolders, each with a module of tests, one of which fails, and a file that is not a
 /// module.
@@ -34,7 +36,7 @@ fn folder() -> PathBuf {
 }
 
 fn check(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     command.current_dir(folder).arg("check").args(arguments).output().expect("the command line starts")
 }
 

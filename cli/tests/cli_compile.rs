@@ -5,10 +5,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use scratch::Scratch;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/scratch.rs"]
 mod scratch;
 
@@ -42,7 +44,7 @@ impl Scratch {
     }
 
     fn run(&self, path: &str, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_incarnate"))
+        program::incarnate()
             .current_dir(&self.0)
             .env("XDG_CACHE_HOME", self.0.join("cache"))
             .env("PATH", format!("{path}:/usr/bin:/bin"))
@@ -192,7 +194,7 @@ fn the_managed_environment_is_complete_or_not_found() {
 #[test]
 fn set_up_without_python_says_so() {
     let scratch = Scratch::with_compiler("no-python");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     command.env("XDG_CACHE_HOME", scratch.0.join("cache")).env("PATH", "/nowhere").args(["compile", "--setup"]);
     let output = command.output().expect("the command line starts");
     let error = String::from_utf8(output.stderr).expect("text");

@@ -3,10 +3,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use incarnate_runtime::bytecode::{Archive, Contents, Module, acts, assemble};
+
+#[path = "support/program.rs"]
+mod program;
 
 /// Time after which a command counts as hanging. They take less than a second.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -47,7 +50,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Outcome {
     let stream = |name: &str| folder.join(format!("{name}-{:?}", std::thread::current().id()));
     let (out, error) = (stream("out"), stream("error"));
     let file = |path: &Path| Stdio::from(File::create(path).expect("a file"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     let mut child = command
         .current_dir(folder)
         .args(arguments)

@@ -3,7 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+
+use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
+use program::native::foreign_formats;
+
+#[path = "support/program.rs"]
+mod program;
 
 /// A call of a case: its flags, and the expected status if that is a failure.
 #[derive(Debug, Default)]
@@ -12,8 +18,8 @@ struct Call {
     fails: Option<String>,
 }
 
-/// Flags before the calls of a case, which apply to each of them.
-const OF_CASES: [&str; 4] = ["--module=", "--device=", "--executable_plugin=", "--parameters="];
+/// Flags before the calls of a case, which apply to each of them, besides plugins.
+const OF_CASES: [&str; 3] = ["--module=", "--device=", "--parameters="];
 
 /// Parses the calls in a `cases.txt`; tests/models/README.md documents its format.
 fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
@@ -26,6 +32,10 @@ fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
             continue;
         }
         let (_, calls) = cases.last_mut().expect("a case before its lines");
+        if line.starts_with("--executable_plugin=") {
+            flags.push(program::native::native(line));
+            continue;
+        }
         if OF_CASES.iter().any(|flag| line.starts_with(flag)) {
             flags.push(line.to_owned());
             continue;
@@ -43,11 +53,7 @@ fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
 }
 
 fn incarnate(folder: &Path, arguments: &[String]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_incarnate"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the command line starts")
+    program::incarnate().current_dir(folder).args(arguments).output().expect("the command line starts")
 }
 
 /// Describes the error in the outcome of a call, if there is one.
@@ -72,6 +78,10 @@ fn cases_of_one_call_pass() {
         let Ok(text) = fs::read_to_string(folder.join("cases.txt")) else { continue };
         let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         for module in files.filter(|file| file.extension().is_some_and(|e| e == "vmfb" || e == "module")) {
+            if let Some(formats) = foreign_formats(&fs::read(&module).expect("a module"), ARCHITECTURE) {
+                println!("skipped: {} has kernels for {formats} only", module.display());
+                continue;
+            }
             for (name, calls) in cases(&text) {
                 let [call] = calls.as_slice() else { continue };
                 let module_flag = format!("--module={}", module.display());

@@ -3,7 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+#[path = "support/program.rs"]
+mod program;
 
 fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/parameters")
@@ -19,7 +21,7 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Runs the command line in a folder; returns its output, or its standard error if it fails.
 fn incarnate(folder: &Path, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

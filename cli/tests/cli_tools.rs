@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+#[path = "support/program.rs"]
+mod program;
 
 /// Runs the command line in tests/models: its exit status, standard output and standard error.
 fn incarnate(arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let mut command = program::incarnate();
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the command line prints text");
     (output.status.code(), text(&output.stdout), text(&output.stderr))

@@ -1,13 +1,13 @@
 //! Files that are no modules, and modules for other machines, where each command takes a module: one line says what they are.
-#![cfg(target_arch = "x86_64")]
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use scratch::Scratch;
 
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/scratch.rs"]
 mod scratch;
 
@@ -16,13 +16,19 @@ fn model(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name)).expect("a model")
 }
 
+/// A format of machine code that this architecture does not run, and its architecture.
+const FOREIGN: (&str, &str) = match cfg!(target_arch = "aarch64") {
+    true => ("embedded-elf-x86_64", "x86_64"),
+    false => ("embedded-elf-arm_64", "aarch64"),
+};
+
 /// Replaces the name of the format of a model's machine code everywhere, by one of the same length.
 fn for_format(format: &str) -> Vec<u8> {
-    const HERE: &[u8] = b"embedded-elf-x86_64";
+    const OF_MODEL: &[u8] = b"embedded-elf-x86_64";
     let mut bytes = model("simple_mul/llvm-cpu.vmfb");
-    for start in 0..bytes.len() - HERE.len() {
-        if bytes[start..].starts_with(HERE) {
-            bytes[start..start + HERE.len()].copy_from_slice(format.as_bytes());
+    for start in 0..bytes.len() - OF_MODEL.len() {
+        if bytes[start..].starts_with(OF_MODEL) {
+            bytes[start..start + OF_MODEL.len()].copy_from_slice(format.as_bytes());
         }
     }
     bytes
@@ -82,7 +88,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 impl Scratch {
     /// Runs a command line that must fail; returns the line that it prints.
     fn fails(&self, arguments: &[String]) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_incarnate")).current_dir(&self.0).args(arguments).output();
+        let output = program::incarnate().current_dir(&self.0).args(arguments).output();
         let output = output.expect("the command line starts");
         let error = String::from_utf8(output.stderr).expect("text");
         assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{arguments:?}: {error}");
@@ -146,9 +152,10 @@ fn folders_and_missing_files_are_named() {
 #[test]
 fn modules_for_other_machines_are_refused() {
     let folder = Scratch::new("machines");
+    let compiled = format!("the program is compiled for {}", std::env::consts::ARCH);
     for (name, format, help) in [
         ("gpu.vmfb", "vulkan-spirv-fb-xyz", "programs have local-sync and local-task"),
-        ("arm.vmfb", "embedded-elf-arm_64", "the program is compiled for x86_64"),
+        ("foreign.vmfb", FOREIGN.0, &compiled),
     ] {
         fs::write(folder.0.join(name), for_format(format)).expect("a file");
         for arguments in entries(name) {
@@ -169,9 +176,10 @@ fn modules_for_other_machines_are_refused() {
         }
     }
     // The source of a program for another machine is translated here, and compiles only there.
-    let arguments = ["translate", "arm.vmfb", "-o", "out.rs"].map(str::to_owned);
-    let output = Command::new(env!("CARGO_BIN_EXE_incarnate")).current_dir(&folder.0).args(&arguments).output();
+    let arguments = ["translate", "foreign.vmfb", "-o", "out.rs"].map(str::to_owned);
+    let output = program::incarnate().current_dir(&folder.0).args(&arguments).output();
     assert!(output.is_ok_and(|output| output.status.success()));
     let source = fs::read_to_string(folder.0.join("out.rs")).expect("the source");
-    assert!(source.contains("#[cfg(not(any(target_arch = \"aarch64\")))]"), "{source}");
+    let condition = format!("#[cfg(not(any(target_arch = \"{}\")))]", FOREIGN.1);
+    assert!(source.contains(&condition), "{source}");
 }

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn modules_have_the_requested_name_and_visibility() {
-        let path = "../tests/models/scalars/llvm-cpu.vmfb";
+        let path = "../tests/models/scalars/vmvx.vmfb";
         let start = |text: &str| {
             let tokens = expand(text).unwrap();
             tokens.split_once('{').unwrap().0.split_once(']').unwrap().1.trim().to_owned()

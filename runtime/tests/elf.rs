@@ -1,12 +1,10 @@
 //! Loads ELF libraries of the compiler and runs their kernels; relocates those of other architectures.
 //!
-//! Kernels of other architectures can run with the target's standard library, a linker and QEMU's user mode:
-//! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
-//! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
+//! `.ci/targets` runs kernels of other architectures with QEMU's user mode.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 #![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_imports, reason = "all but one kernel are compiled for x86-64 only")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, unused_imports, reason = "all but one kernel are compiled for x86-64 and 64-bit ARM only")
 )]
 #![allow(unsafe_code, reason = "calls of kernels, and an import of one")]
 
@@ -23,12 +21,15 @@ use incarnate_runtime::hal::local::{
 use incarnate_runtime::vm::{Fuel, Limits};
 use incarnate_runtime::{Result, StatusCode};
 
+#[macro_use]
+mod fixture;
+
 const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/elf/simple_mul_x86_64.so");
-const MATMUL: &[u8] = include_bytes!("fixtures/elf/matmul_x86_64.so");
-const BF16_ADD: &[u8] = include_bytes!("fixtures/elf/bf16_add_x86_64.so");
-const DYNAMIC_SCALE: &[u8] = include_bytes!("fixtures/elf/dynamic_scale_x86_64.so");
-const IMPORTS: &[u8] = include_bytes!("fixtures/elf/imports_x86_64.so");
-const CONSTANTS: &[u8] = include_bytes!("fixtures/elf/constants_x86_64.so");
+const MATMUL: &[u8] = fixture!("elf/matmul");
+const BF16_ADD: &[u8] = fixture!("elf/bf16_add");
+const DYNAMIC_SCALE: &[u8] = fixture!("elf/dynamic_scale");
+const IMPORTS: &[u8] = fixture!("elf/imports");
+const CONSTANTS: &[u8] = fixture!("elf/constants");
 
 /// `simple_mul` for every architecture.
 const ARCHITECTURES: [(&str, &[u8]); 6] = [
@@ -48,7 +49,7 @@ fn libraries_are_described_without_running_them() {
         assert_eq!((facts.abi, facts.imports.len(), facts.kernels.len()), (6, 0, 1), "{name}: {facts:?}");
         assert!(facts.kernels[0].starts_with("simple_mul_dispatch_0"), "{name}: {facts:?}");
     }
-    let facts = LibraryFacts::read(IMPORTS, machine("x86_64")).unwrap().unwrap();
+    let facts = LibraryFacts::read(IMPORTS, machine(architecture!())).unwrap().unwrap();
     assert_eq!(facts.imports, ["incarnate_test_offset"]);
     // Truncated files yield an error or nothing.
     for length in (0..SIMPLE_MUL.len()).step_by(97) {
@@ -136,13 +137,13 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn matmul_in_parts() {
         const M: usize = 96;
         const K: usize = 32;
         const N: usize = 160;
-        /// The compiler's grid for these extents: 2 by 8, in one dimension.
-        const WORKGROUPS: u32 = 16;
+        /// The compiler's grid for these extents, in one dimension: 3 by 8 for 64-bit ARM, 2 by 8 for x86-64.
+        const WORKGROUPS: u32 = if cfg!(target_arch = "aarch64") { 24 } else { 16 };
         let executable = load(MATMUL);
         let mut lhs = Box::new(Aligned([0.0f32; M * K]));
         let mut rhs = Box::new(Aligned([0.0f32; K * N]));
@@ -151,7 +152,7 @@ mod run {
         lhs.0.iter_mut().enumerate().for_each(|(index, value)| *value = (index * 7 % 13) as f32 - 6.0);
         rhs.0.iter_mut().enumerate().for_each(|(index, value)| *value = (index * 5 % 11) as f32 - 5.0);
         let bindings = [binding(&mut lhs), binding(&mut rhs), binding(&mut out)];
-        for part in [11..16, 0..1, 1..1, 1..11] {
+        for part in [11..u64::from(WORKGROUPS), 0..1, 1..1, 1..11] {
             dispatch(&*executable, WORKGROUPS, part, &[], &bindings).unwrap();
         }
         for row in 0..M {
@@ -163,7 +164,7 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn bf16_add() {
         // The upper half of an f32; these values are exact.
         let bf16 = |value: f32| (value.to_bits() >> 16) as u16;
@@ -182,7 +183,7 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn dispatch_constants_give_the_extent() {
         const EXTENT: usize = 4096 + 5;
         let executable = load(DYNAMIC_SCALE);
@@ -197,7 +198,7 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn wrong_operands_are_errors() {
         let executable = load(DYNAMIC_SCALE);
         let mut values = Aligned([1.0f32; 4]);
@@ -214,7 +215,7 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn specialization_constants() {
         let executable = load_with(ImportRegistry::default(), CONSTANTS, &[35]).unwrap();
         let mut out = Aligned([0i32; 2]);
@@ -259,7 +260,7 @@ mod run {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn imports() {
         let error = load_with(ImportRegistry::default(), IMPORTS, &[]).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);

@@ -1,8 +1,12 @@
 //! Compiled models on the `hal` module and a device.
-#![cfg(target_arch = "x86_64")]
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::path::Path;
+#[path = "../../tests/support/native.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod native;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_runtime::StatusCode;
@@ -15,14 +19,18 @@ use incarnate_runtime::modules::hal::{HalOptions, module};
 use incarnate_runtime::session::Session;
 use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
 
+/// Returns the file of a test model.
+fn model_file(model: &str) -> PathBuf {
+    native::native_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"), model)
+}
+
 /// Creates a context of one of the repository's test models on local-sync.
 fn load(model: &str) -> (Arc<Device>, Arc<Context>) {
     load_on("local-sync", model)
 }
 
 fn load_on(uri: &str, model: &str) -> (Arc<Device>, Arc<Context>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
-    let verified = VerifiedModule::load(Arc::new(MappedFile::contents(&path).unwrap())).unwrap();
+    let verified = VerifiedModule::load(Arc::new(MappedFile::contents(&model_file(model)).unwrap())).unwrap();
     let device = DriverRegistry::default().create_device(uri, DeviceOptions::default()).unwrap();
     let hal = module(HalOptions { devices: vec![Arc::clone(&device)], ..HalOptions::default() });
     let program = Program::link(vec![Arc::new(hal), BytecodeModule::new(verified).unwrap()]).unwrap();
@@ -166,17 +174,21 @@ fn mapped_constants_are_used_in_place() {
 
 /// Returns a model's bytes with other target features in the text that records them, which keeps its length.
 fn with_features(model: &str, features: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
-    let mut bytes = std::fs::read(path).unwrap();
-    let recorded = b"cpu_features = \"\", data_layout = ";
-    let start = bytes.windows(recorded.len()).position(|window| window == recorded).unwrap();
-    let text = format!("{:width$}", format!("cpu_features = \"{features}\""), width = recorded.len());
-    bytes[start..start + recorded.len()].copy_from_slice(text.as_bytes());
+    let mut bytes = std::fs::read(model_file(model)).unwrap();
+    let find =
+        |from: usize, text: &[u8]| from + bytes[from..].windows(text.len()).position(|window| window == text).unwrap();
+    let (start, next) = (find(0, b"cpu_features = \""), b"data_layout = ");
+    let end = find(start, next) + next.len();
+    let text = format!("{:width$}", format!("cpu_features = \"{features}\""), width = end - start);
+    bytes[start..end].copy_from_slice(text.as_bytes());
     bytes
 }
 
-/// Features that no processor has together.
-const ABSENT: &str = "+fma4,+egpr";
+/// Features that no processor has together, and some that it has.
+#[cfg(target_arch = "x86_64")]
+const FEATURES: [&str; 2] = ["+fma4,+egpr", "+sse2,-fma4"];
+#[cfg(target_arch = "aarch64")]
+const FEATURES: [&str; 2] = ["+lse128,+sme2p1", "+neon,-lse128"];
 
 #[test]
 fn machine_code_is_refused_if_the_processor_lacks_a_feature() {
@@ -184,12 +196,18 @@ fn machine_code_is_refused_if_the_processor_lacks_a_feature() {
         let bytes = with_features("simple_mul/llvm-cpu.vmfb", features);
         Session::builder().device("local-sync").module_bytes(bytes).build()
     };
-    assert!(load("+sse2,-fma4").is_ok() && load("").is_ok());
-    let error = load(ABSENT).unwrap_err();
+    let [absent, present] = FEATURES;
+    assert!(load(present).is_ok() && load("").is_ok());
+    let error = load(absent).unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible);
     let text = error.to_string();
-    assert!(text.contains("(embedded-elf-x86_64, generic); machine code for generic needs features that"), "{text}");
-    assert!(text.contains("fma4") || text.contains("egpr"), "{text}");
+    let (format, cpu) = match cfg!(target_arch = "aarch64") {
+        true => ("arm_64", "cortex-a72"),
+        false => ("x86_64", "generic"),
+    };
+    let needs = format!("(embedded-elf-{format}, {cpu}); machine code for {cpu} needs features that");
+    assert!(text.contains(&needs), "{text}");
+    assert!(absent.split(',').any(|feature| text.contains(&feature[1..])), "{text}");
 }
 
 #[test]
@@ -198,5 +216,5 @@ fn a_module_with_bytecode_needs_no_features() {
         let bytes = with_features("several_formats/vmvx-and-llvm-cpu.vmfb", features);
         Session::builder().device("local-sync").module_bytes(bytes).build().unwrap()
     };
-    assert_eq!(session(ABSENT).devices().len(), session("").devices().len());
+    assert_eq!(session(FEATURES[0]).devices().len(), session("").devices().len());
 }

@@ -1,8 +1,13 @@
 //! System libraries as executables and as plugins.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+#[macro_use]
+mod fixture;
 mod kernels;
+#[path = "../../tests/support/native.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod native;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +20,17 @@ use incarnate_runtime::vm::Limits;
 use incarnate_runtime::{Error, Result, StatusCode};
 use kernels::{Aligned, binding, dispatch};
 
-const FORMAT: &str = "system-elf-x86_64";
-const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/system/simple_mul_x86_64.so");
-const IMPORTS: &[u8] = include_bytes!("fixtures/system/imports_x86_64.so");
-const EMBEDDED_IMPORTS: &[u8] = include_bytes!("fixtures/elf/imports_x86_64.so");
-/// A library without the query function of executables.
-const OTHER_LIBRARY: &[u8] = include_bytes!("fixtures/system/plugin.so");
+const FORMAT: &str = concat!("system-elf-", architecture!());
+const EMBEDDED_FORMAT: &str = concat!("embedded-elf-", architecture!());
+const SIMPLE_MUL: &[u8] = fixture!("system/simple_mul");
+const IMPORTS: &[u8] = fixture!("system/imports");
+const EMBEDDED_IMPORTS: &[u8] = fixture!("elf/imports");
+/// A library for another architecture.
+const FOREIGN: &[u8] = if cfg!(target_arch = "aarch64") {
+    include_bytes!("fixtures/elf/simple_mul_x86_64.so")
+} else {
+    include_bytes!("fixtures/elf/simple_mul_arm_64.so")
+};
 
 fn load(
     loader: &dyn ExecutableLoader,
@@ -58,7 +68,13 @@ fn offset(executable: &dyn LocalExecutable) -> [f32; 4] {
 }
 
 fn fixture(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/system").join(name).display().to_string()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/system");
+    folder.join(native::native(name)).display().to_string()
+}
+
+/// Returns a library without the query function of executables.
+fn other_library() -> Vec<u8> {
+    fs::read(fixture("plugin.so")).unwrap()
 }
 
 /// A folder for one test, which is removed at the end.
@@ -123,18 +139,22 @@ fn truncated_libraries_are_rejected() {
     }
 }
 
-fn offset_of_segment(kind: u32) -> usize {
+/// Returns where the descriptions of segments of a kind are.
+fn offsets_of_segments(kind: u32) -> impl DoubleEndedIterator<Item = usize> {
     let word = |at: usize| u32::from_le_bytes(SIMPLE_MUL[at..at + 4].try_into().unwrap());
     let count = usize::from(SIMPLE_MUL[56]);
-    (0..count).map(|index| 64 + 56 * index).find(|at| word(*at) == kind).unwrap()
+    (0..count).map(|index| 64 + 56 * index).filter(move |at| word(*at) == kind)
+}
+
+fn offset_of_segment(kind: u32) -> usize {
+    offsets_of_segments(kind).next().unwrap()
 }
 
 #[test]
 fn wrong_sizes_are_rejected() {
     let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
     let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
-    // The last loaded segment.
-    let dynamic_load = load + 3 * 56;
+    let dynamic_load = offsets_of_segments(1).next_back().unwrap();
     let table = number(dynamic + 8);
     let entries: Vec<usize> = (0..number(dynamic + 32) / 16).map(|index| table + 16 * index).collect();
     let tagged = |tag: usize| entries.iter().find(|at| number(**at) == tag).unwrap() + 8;
@@ -167,19 +187,14 @@ fn wrong_sizes_are_rejected() {
 #[test]
 fn other_file_types_are_detected() {
     let code = |result: Result<Arc<dyn LocalExecutable>>| result.map(drop).map_err(|error| error.code());
-    for foreign in [
-        &include_bytes!("fixtures/elf/simple_mul_arm_64.so")[..],
-        include_bytes!("fixtures/elf/simple_mul_x86_32.so"),
-        b"",
-        b"text",
-    ] {
+    for foreign in [FOREIGN, include_bytes!("fixtures/elf/simple_mul_x86_32.so"), b"", b"text"] {
         assert_eq!(code(load_system(foreign)), Err(StatusCode::Incompatible));
     }
-    let error = load_system(OTHER_LIBRARY).map(drop).unwrap_err();
+    let error = load_system(&other_library()).map(drop).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(error.to_string().contains("`iree_hal_executable_library_query`"), "{error}");
     let loader = SystemLibraryLoader::default();
-    for format in ["system-elf-arm_64", "system-elf-", "system-dll-x86_64", "embedded-elf-x86_64", "x86_64"] {
+    for format in ["system-elf-arm_32", "system-elf-", "system-dll-x86_64", EMBEDDED_FORMAT, architecture!()] {
         assert!(!loader.supports(format), "{format}");
         let result = load(&loader, format, SIMPLE_MUL, &ImportRegistry::default());
         assert_eq!(code(result), Err(StatusCode::Incompatible));
@@ -190,7 +205,7 @@ fn other_file_types_are_detected() {
 /// Runs each kind of executable with its imports.
 fn offsets(imports: &ImportRegistry) -> Result<[[f32; 4]; 2]> {
     let system = load(&SystemLibraryLoader::default(), FORMAT, IMPORTS, imports)?;
-    let embedded = load(&EmbeddedElfLoader, "embedded-elf-x86_64", EMBEDDED_IMPORTS, imports)?;
+    let embedded = load(&EmbeddedElfLoader, EMBEDDED_FORMAT, EMBEDDED_IMPORTS, imports)?;
     Ok([offset(&*system), offset(&*embedded)])
 }
 
@@ -223,19 +238,21 @@ fn incompatible_plugins_are_rejected() {
         fs::write(&path, bytes).unwrap();
         path.display().to_string()
     };
-    let short = write("short.so", &OTHER_LIBRARY[..OTHER_LIBRARY.len() / 2]);
-    let short_embedded = write("short.sos", &OTHER_LIBRARY[..OTHER_LIBRARY.len() / 2]);
-    let foreign = write("foreign.so", include_bytes!("fixtures/elf/simple_mul_arm_64.so"));
+    let library = other_library();
+    let short = write("short.so", &library[..library.len() / 2]);
+    let short_embedded = write("short.sos", &library[..library.len() / 2]);
+    let foreign = write("foreign.so", FOREIGN);
+    let foreign_machine = if cfg!(target_arch = "aarch64") { "machine 62" } else { "machine 183" };
     let embedded_library = format!("embedded:{}", fixture("plugin.so"));
     for (path, code, what) in [
-        (fixture("missing.so"), StatusCode::NotFound, "missing.so"),
-        (fixture("missing.sos"), StatusCode::NotFound, "missing.sos"),
+        (fixture("missing.so"), StatusCode::NotFound, "missing"),
+        (fixture("missing.sos"), StatusCode::NotFound, "missing"),
         (fixture("plugin_without_query.so"), StatusCode::NotFound, "`iree_hal_executable_plugin_query`"),
         (fixture("plugin_newer.so"), StatusCode::Incompatible, "version 2"),
         (embedded_library, StatusCode::Incompatible, "features 0x0"),
         (short, StatusCode::InvalidArgument, "short.so"),
         (short_embedded, StatusCode::InvalidArgument, "short.sos"),
-        (foreign, StatusCode::Incompatible, "machine 183"),
+        (foreign, StatusCode::Incompatible, foreign_machine),
     ] {
         let error = open(&path);
         assert_eq!(error.code(), code, "{path}: {error}");

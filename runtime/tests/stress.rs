@@ -4,8 +4,12 @@
 //! `.ci/stress` runs it with random delays (`--cfg perturb`). Environment variables set the number of calls
 //! (`INCARNATE_STRESS_CALLS`), of threads (`INCARNATE_STRESS_CALLERS`), of workers (`INCARNATE_STRESS_WORKERS`), and
 //! select programs by a substring of their names (`INCARNATE_STRESS_PROGRAMS`).
-#![cfg(target_arch = "x86_64")]
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../tests/support/native.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod native;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,14 +63,16 @@ const fn program(file: &'static str, function: &'static str, call: Call, depende
 }
 
 /// Programs with one and with several dispatches, with static and dynamic shapes, in machine code and bytecode.
-static PROGRAMS: [Program; 13] = [
+static PROGRAMS: &[Program] = &[
     program("dynamic/llvm-cpu.vmfb", "scale_rows", scale_rows, Dependence::Linear),
+    #[cfg(target_arch = "x86_64")]
     program("dynamic/llvm-cpu-3.0.0.vmfb", "scale_rows", scale_rows, Dependence::Linear),
     program("dynamic/vmvx.vmfb", "scale_rows", scale_rows, Dependence::Linear),
     program("dynamic/llvm-cpu.vmfb", "matmul", matmul, Dependence::Linear),
     program("dynamic/vmvx.vmfb", "matmul", small_matmul, Dependence::Linear),
     program("dynamic/vmvx-microkernels.vmfb", "matmul", small_matmul, Dependence::Linear),
     program("dynamic/llvm-cpu.vmfb", "normalise", normalise, Dependence::LinearButFirst),
+    #[cfg(target_arch = "x86_64")]
     program("dynamic/llvm-cpu-3.0.0.vmfb", "normalise", normalise, Dependence::LinearButFirst),
     program("dynamic/vmvx.vmfb", "normalise", normalise, Dependence::LinearButFirst),
     program("mlp/llvm-cpu.vmfb", "mlp", mlp, Dependence::Other),
@@ -152,7 +158,7 @@ fn convolution(session: &Session, function: &Function, scale: f32) -> Result<Vec
 
 impl Subject {
     fn load(program: &'static Program, device: &Arc<Device>) -> Result<Subject> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(program.file);
+        let path = native::native_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"), program.file);
         let session = Session::builder().shared_device(Arc::clone(device)).module_file(&path).build()?;
         let reference = Session::load("local-sync", &path)?;
         let (function, reference_function) =
@@ -235,7 +241,7 @@ fn results_of_another_input_are_noticed() {
     let device =
         Session::load("local-sync", Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/mlp/vmvx.vmfb"));
     let device = Arc::clone(&device.unwrap().devices()[0]);
-    for program in &PROGRAMS {
+    for program in PROGRAMS {
         let mut subject = Subject::load(program, &device).unwrap();
         assert_eq!(subject.fault(5), None, "{}", program.file);
         if program.dependence != Dependence::Other {

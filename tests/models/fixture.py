@@ -63,7 +63,8 @@ INLINE_DYNAMIC_LLVM_CPU = Variant(
 # Exports take a wait fence and a signal fence.
 ASYNC_EXTERNAL = Variant("async-external", [*LLVM_CPU.flags, "--iree-execution-model=async-external"])
 # Machine code as a library of the platform, which the system's linker loads.
-SYSTEM_LIBRARY = Variant("system-library", [*LLVM_CPU.flags, "--iree-llvmcpu-link-embedded=false"])
+LINKED_BY_SYSTEM = "--iree-llvmcpu-link-embedded=false"
+SYSTEM_LIBRARY = Variant("system-library", [*LLVM_CPU.flags, LINKED_BY_SYSTEM])
 # Keeps source locations, and is a bare FlatBuffer instead of a ZIP archive.
 FLATBUFFER = Variant(
     "flatbuffer",
@@ -74,6 +75,20 @@ FLATBUFFER = Variant(
 )
 # No device and no HAL: a module of the virtual machine alone.
 VM = Variant("vm", ["--compile-mode=vm"])
+
+
+def for_arm_64(*variants: Variant) -> list[Variant]:
+    """The variants, with machine code for 64-bit ARM processors since 2016, named as the compiler names the architecture."""
+
+    def flags(of: list[str]) -> list[str]:
+        others = [flag for flag in of if not flag.startswith("--iree-llvmcpu-target-cpu=")]
+        target = ["--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu", "--iree-llvmcpu-target-cpu=cortex-a72"]
+        linker = ["--iree-llvmcpu-system-linker-path=aarch64-linux-gnu-ld"] if LINKED_BY_SYSTEM in of else []
+        return [*others, *target, *linker]
+
+    return [dataclasses.replace(v, name=f"{v.name}_arm_64", flags=flags(v.flags)) for v in variants]
+
+
 # A compiler of each combination of bytecode, `hal` module and executable library ABI before the newest one:
 # bytecode 15, HAL 0.5, ABI 0.5; 15, 0.6, 0.5; 15, 0.6, 0.6; 16, 0.6, 0.6; 17, 0.6, 0.6.
 OLDER = ("3.0.0", "3.7.1", "3.9.0", "3.10.0", "3.11.0")

@@ -11,12 +11,17 @@ use std::process::Command;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::assemble;
+use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
 use incarnate_runtime::vm::Module;
 
 use crate::deep;
 use crate::generator::Program;
 use crate::harness;
 use crate::translate::{Make, Source, translate};
+
+#[path = "../../../tests/support/native.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod native;
 
 /// The outcome of a batch.
 #[derive(Clone, Debug, Default)]
@@ -173,7 +178,12 @@ impl Workshop {
         }
         for (index, model) in models.iter().enumerate() {
             let name = format!("model_{index}");
-            let source = translate(&name, &std::fs::read(model)?, index % 2 == 1);
+            let module = std::fs::read(model)?;
+            if let Some(formats) = native::foreign_formats(&module, ARCHITECTURE) {
+                println!("skipped: {} has kernels for {formats} only", model.display());
+                continue;
+            }
+            let source = translate(&name, &module, index % 2 == 1);
             sources.push((name, source.map_err(|error| io::Error::other(format!("{}: {error}", model.display())))?));
         }
         for edition in ["2021", "2024"] {

@@ -5,6 +5,7 @@ import numpy as np
 import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.VMVX]
+VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU)
 
 
 def weights():

@@ -5,6 +5,7 @@ import numpy as np
 import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.VMVX, fixture.VMVX_MICROKERNELS, fixture.INLINE_STATIC, fixture.INLINE_DYNAMIC]
+VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU)
 for version in fixture.OLDER:
     VARIANTS += fixture.by(version, fixture.LLVM_CPU, fixture.VMVX)
 VARIANTS += fixture.by("3.0.0", fixture.INLINE_DYNAMIC)

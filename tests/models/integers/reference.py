@@ -6,6 +6,7 @@ import fixture
 
 # Compiler 3.13.0 has no population count for VMVX.
 VARIANTS = [fixture.LLVM_CPU]
+VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU)
 
 
 def cases():

@@ -8,6 +8,7 @@ import numpy as np
 import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.VMVX]
+VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL)
 
 
 def weights():

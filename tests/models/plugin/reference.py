@@ -3,6 +3,7 @@
 import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY]
+VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY)
 PLUGINS = "../../../runtime/tests/fixtures/system"
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import fixture
 
 DEVICES = ["--iree-hal-target-device=device_a=local[0]", "--iree-hal-target-device=device_b=local[1]"]
+NATIVE = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL]
 VARIANTS = [
     dataclasses.replace(v, flags=[*DEVICES, *(f for f in v.flags if f != "--iree-hal-target-device=local")])
-    for v in (fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.VMVX)
+    for v in (*NATIVE, fixture.VMVX, *fixture.for_arm_64(*NATIVE))
 ]
 
 

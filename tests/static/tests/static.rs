@@ -1,5 +1,5 @@
 //! Kernels that are linked into the program, translated and interpreted.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 use std::sync::Arc;
@@ -10,7 +10,11 @@ use incarnate::runtime::hal::{DeviceOptions, DriverRegistry};
 use incarnate::{Device, Session, StatusCode, Tensor};
 use incarnate_static_tests::{kernels, other};
 
-const MODULE: &[u8] = include_bytes!("../kernels.vmfb");
+/// Two modules whose kernels are libraries that the program links, or does not.
+#[cfg(target_arch = "x86_64")]
+const MODULES: [&[u8]; 2] = [include_bytes!("../kernels.vmfb"), include_bytes!("../other.vmfb")];
+#[cfg(target_arch = "aarch64")]
+const MODULES: [&[u8]; 2] = [include_bytes!("../kernels_arm_64.vmfb"), include_bytes!("../other_arm_64.vmfb")];
 
 fn inputs() -> (Vec<f32>, Vec<f32>) {
     let numbers = |count: usize| (0..count).map(|index| (index * 37 % 11) as f32 - 5.0).collect();
@@ -63,7 +67,7 @@ fn interpreted_programs_run_linked_kernels() {
     for uri in ["local-sync", "local-task"] {
         let loader = Arc::new(StaticLibraryLoader::new([library()]));
         let builder = Session::builder().executable_loader(loader).shared_device(closed_device(uri));
-        let session = builder.module_static(MODULE).build().unwrap();
+        let session = builder.module_static(MODULES[0]).build().unwrap();
         let (x, w) = (Tensor::new(&session, &[5, 16], &x).unwrap(), Tensor::new(&session, &[16, 7], &w).unwrap());
         let result: Tensor<f32> = session.function("layer").unwrap().call((&x, &w)).unwrap();
         assert_eq!(result.to_vec().unwrap(), expected());
@@ -72,12 +76,11 @@ fn interpreted_programs_run_linked_kernels() {
 
 #[test]
 fn libraries_that_are_not_linked_are_errors() {
-    let error = Session::builder().module_static(MODULE).build().unwrap_err();
+    let error = Session::builder().module_static(MODULES[0]).build().unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible, "{error}");
     // A library that is not the program's.
-    let other = include_bytes!("../other.vmfb");
     let loader = Arc::new(StaticLibraryLoader::new([library()]));
-    let error = Session::builder().executable_loader(loader).module_static(other).build().unwrap_err();
+    let error = Session::builder().executable_loader(loader).module_static(MODULES[1]).build().unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     let text = error.to_string();
     assert!(

@@ -197,7 +197,7 @@ fn every_version_is_linked_and_others_name_the_compilers() {
 }
 
 /// The calls of a 4xf32 multiply that iree-compile 3.13.0 emits, initialiser and body.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[test]
 fn a_compiled_multiply_runs() {
     let mut guest = Guest::new(TraceSink::default());
@@ -206,10 +206,13 @@ fn a_compiled_multiply_runs() {
     let device = guest.reference("devices.get", vec![i32(0)]);
     let answer = guest.call("device.query.i64", vec![r(&device), text("hal.device.id"), text("local*")]).unwrap().0;
     assert_eq!(answer, [1, 1]);
-    let format = || text("embedded-elf-x86_64");
+    let (format, elf) = match cfg!(target_arch = "aarch64") {
+        true => ("embedded-elf-arm_64", &include_bytes!("../../../tests/fixtures/elf/simple_mul_arm_64.so")[..]),
+        false => ("embedded-elf-x86_64", &include_bytes!("../../../tests/fixtures/elf/simple_mul_x86_64.so")[..]),
+    };
+    let format = || text(format);
     let answer = guest.call("device.query.i64", vec![r(&device), text("hal.executable.format"), format()]).unwrap().0;
     assert_eq!(answer, [1, 1]);
-    let elf = include_bytes!("../../../tests/fixtures/elf/simple_mul_x86_64.so");
     let data = VmBuffer::copy_of(elf).unwrap().into();
     let executable = guest.reference("executable.create", vec![r(&device), i64(-1), format(), r(&data), null()]);
     let name = executable.get::<crate::hal::Executable>().unwrap().code().functions()[0].name.clone();
