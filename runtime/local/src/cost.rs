@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::time::Instant;
+use crate::vm::clock::Instant;
 
 use crate::hal::Executable;
 use crate::hal::backend::Command;

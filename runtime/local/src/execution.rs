@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::sync::Arc;
 use core::ops::Range;
-use std::time::Instant;
+use crate::vm::clock::Instant;
 
 #[cfg(feature = "local-task")]
 use super::cost::measure;

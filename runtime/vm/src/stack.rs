@@ -8,7 +8,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 #[cfg(feature = "std")]
-use std::time::Instant;
+use crate::clock::Instant;
 
 use super::call::CallBuffer;
 use super::failure;

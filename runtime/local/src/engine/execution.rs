@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use std::sync::PoisonError;
-use std::time::Instant;
+use crate::vm::clock::Instant;
 
 use super::super::cost::measure;
 use super::super::dispatch::{Scratch, execute_ranges};

@@ -3,7 +3,8 @@
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use crate::vm::clock::Instant;
 
 /// An alarm, which is cancelled when it is dropped.
 #[derive(Debug)]
