@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use incarnate_runtime::bytecode::executable_format::{VMVX, is_machine_code, is_machine_code_of_host};
+
 use super::program::Machine;
 use super::value::Value;
 
@@ -12,8 +14,10 @@ use super::value::Value;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) folder: PathBuf,
-    /// Its modules, one for each variant.
+    /// Its modules that this processor runs, one for each variant.
     pub(crate) variants: Vec<PathBuf>,
+    /// The number of variants that are for other processors.
+    pub(crate) others: usize,
     pub(crate) cases: Vec<Case>,
 }
 
@@ -81,16 +85,27 @@ fn is_module(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "vmfb" || extension == "module")
 }
 
+/// Returns false if all kernels of a module are machine code for other processors than this one, by the formats that its file names.
+fn runs_here(path: &Path) -> bool {
+    let bytes = fs::read(path).expect("a module");
+    let text = String::from_utf8_lossy(&bytes);
+    let is_part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut formats = text.split(|c| !is_part_of_name(c)).filter(|word| is_machine_code(word) && word.contains("-elf-"));
+    let first = formats.next();
+    first.is_none() || text.contains(VMVX) || first.into_iter().chain(formats).any(is_machine_code_of_host)
+}
+
 fn read_model(folder: PathBuf) -> Model {
     let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut variants: Vec<PathBuf> = files.filter(|path| is_module(path)).collect();
+    let (mut variants, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.filter(|path| is_module(path)).partition(|path| runs_here(path));
     variants.sort();
     let text = fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
     let mut cases = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         read_line(&folder, line, &mut cases);
     }
-    Model { folder, variants, cases }
+    Model { folder, variants, others: others.len(), cases }
 }
 
 fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
