@@ -47,6 +47,8 @@ enum Level {
     X86_64V3,
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     X86_64V4,
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon,
 }
 
 impl Level {
@@ -64,8 +66,17 @@ impl Level {
                 return Level::X86_64V3;
             }
         }
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        if lanes >= Machine::NEON.lanes {
+            return Level::Neon;
+        }
         let _ = lanes;
         Level::Portable
+    }
+
+    /// The best level of this processor that is no better than the machine's.
+    fn at_most(machine: &Machine) -> Level {
+        if *machine == Machine::PORTABLE { Level::Portable } else { Level::best(machine.lanes) }
     }
 }
 
@@ -124,6 +135,8 @@ macro_rules! operations {
                     Level::X86_64V3 => &tile::x86_64::$v3,
                     #[cfg(all(feature = "std", target_arch = "x86_64"))]
                     Level::X86_64V4 => &tile::x86_64::$v4,
+                    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+                    Level::Neon => &tile::aarch64::$portable,
                 }
             }
             fn partial(level: Level) -> &'static partial_tiles::Tiles<$number> {
@@ -262,8 +275,8 @@ pub unsafe fn contract_part<O: Operation>(
     unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
 }
 
-/// As [`contract`], by vectors that are no longer than the machine's: to compare the levels of one processor. Returns the name of
-/// the level.
+/// As [`contract`], by a level that is no better than the machine's: to compare the levels of one processor. Returns the name of the
+/// level.
 ///
 /// # Safety
 /// As for [`contract`].
@@ -274,7 +287,7 @@ pub unsafe fn contract_at_most<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) -> &'static str {
-    let level = Level::best(machine.lanes);
+    let level = Level::at_most(machine);
     // SAFETY: promised by the caller; the processor is of its level.
     unsafe { contract_on::<O>(level, Sums::of::<O>(loops), output, left, right, loops) };
     <O as sealed::Sealed>::tiles(level).machine.name

@@ -29,6 +29,9 @@ impl Machine {
     /// 256-bit vectors, 16 of them.
     pub const X86_64_V3: Machine =
         Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8], transposed: &[4; 2] };
+    /// 128-bit vectors, 32 of them.
+    pub const NEON: Machine =
+        Machine { name: "neon", lanes: 4, rows: &[8, 8, 8, 6], separate: &[8, 8], transposed: &[4; 4] };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
     pub const PORTABLE: Machine =
         Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };

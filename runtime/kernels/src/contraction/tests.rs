@@ -84,8 +84,8 @@ fn memory(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> (usize, usize) {
 }
 
 fn levels() -> Vec<Level> {
-    let mut levels =
-        [Machine::PORTABLE, Machine::X86_64_V3, Machine::X86_64_V4].map(|of| Level::best(of.lanes)).to_vec();
+    let machines = [Machine::PORTABLE, Machine::NEON, Machine::X86_64_V3, Machine::X86_64_V4];
+    let mut levels = machines.map(|of| Level::at_most(&of)).to_vec();
     levels.dedup();
     levels
 }

@@ -1,5 +1,7 @@
 //! Tiles: blocks of the output in registers, to which all products of a sum are added.
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub(super) mod aarch64;
 pub(super) mod partial;
 pub(super) mod portable;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]

@@ -1,6 +1,8 @@
 //! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL_SUMS`] of them in registers.
 
 use super::Vector;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use super::aarch64::{FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
@@ -276,7 +278,7 @@ macro_rules! tiles {
 }
 
 macro_rules! operations {
-    ($($name:ident: $operation:ty, $number:ty, $wide:ty, $narrow:ty;)*) => { $(
+    ($($name:ident: $operation:ty, $number:ty, $wide:ty, $narrow:ty, $neon:ty;)*) => { $(
         /// The tiles for a level of processors.
         pub(in super::super) fn $name(level: Level) -> &'static Tiles<$number> {
             match level {
@@ -286,12 +288,14 @@ macro_rules! operations {
                 Level::X86_64V3 => tiles!(of_8, $operation, $number, $narrow: 2 [2 1] 1 [4 1]),
                 #[cfg(all(feature = "std", target_arch = "x86_64"))]
                 Level::X86_64V4 => tiles!(of_16, $operation, $number, $wide: 4 [4 1] 1 [8 4 1]),
+                #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+                Level::Neon => tiles!(of_4, $operation, $number, $neon: 2 [2 1] 1 [2 1]),
             }
         }
     )* };
 }
 operations! {
-    fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8;
-    mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8;
-    mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8;
+    fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8, FmaF32x4;
+    mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8, MulAddF32x4;
+    mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4;
 }

@@ -1,0 +1,260 @@
+//! Tiles for NEON, which every aarch64 processor has unless a program is compiled without it.
+
+use core::arch::aarch64::{
+    float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vcombine_f32, vdup_n_f32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32,
+    vget_low_f32, vgetq_lane_f32, vld1_f32, vld1q_f32, vmlaq_s32, vmulq_f32, vreinterpretq_f32_f64,
+    vreinterpretq_f32_s32, vreinterpretq_f64_f32, vreinterpretq_s32_f32, vset_lane_f32, vst1_f32, vst1q_f32,
+    vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64,
+};
+
+use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
+use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::load;
+
+/// The numbers of a vector.
+const LANES: usize = Machine::NEON.lanes;
+
+/// A kind of vectors: a register type, how it is made of a vector of `f32` and back, and the operation. Loads and stores, which
+/// do not depend on what the bits mean, are those of `f32`.
+macro_rules! vectors {
+    ($($name:ident, $register:ty, $number:ty: |$of:ident| $into:expr, $from:expr, $splat:ident $zero:literal $add:ident,
+        |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
+        #[derive(Clone, Copy, Debug)]
+        pub(super) struct $name($register);
+
+        impl $name {
+            #[inline(always)]
+            fn of($of: float32x4_t) -> $name {
+                // SAFETY: this module is compiled only for processors with NEON. So for all intrinsics below.
+                #[allow(unused_unsafe, reason = "vectors of `f32` are not converted")]
+                $name(unsafe { $into })
+            }
+
+            #[inline(always)]
+            fn numbers(self) -> float32x4_t {
+                let $of = self.0;
+                // SAFETY: see `of`.
+                #[allow(unused_unsafe, reason = "vectors of `f32` are not converted")]
+                unsafe { $from }
+            }
+        }
+
+        impl Vector for $name {
+            type Number = $number;
+            type Mask = usize;
+            const LANES: usize = LANES;
+
+            #[inline(always)]
+            unsafe fn zero() -> $name {
+                // SAFETY: see `of`.
+                $name(unsafe { $splat($zero) })
+            }
+
+            #[inline(always)]
+            unsafe fn load(address: *const $number) -> $name {
+                // SAFETY: promised by the caller.
+                $name::of(unsafe { vld1q_f32(address.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, address: *mut $number) {
+                // SAFETY: promised by the caller.
+                unsafe { vst1q_f32(address.cast(), self.numbers()) }
+            }
+
+            #[inline(always)]
+            unsafe fn mask(count: usize) -> usize {
+                count
+            }
+
+            #[inline(always)]
+            unsafe fn load_some(address: *const $number, mask: usize) -> $name {
+                // SAFETY: promised by the caller.
+                $name::of(unsafe { load_some(address.cast(), mask) })
+            }
+
+            #[inline(always)]
+            unsafe fn gather(address: *const $number, stride: i32, mask: usize) -> $name {
+                let mut numbers = [$zero; LANES];
+                let mut lane = 0;
+                while lane < mask {
+                    // SAFETY: promised by the caller.
+                    numbers[lane] = unsafe { load(address.offset(lane as isize * stride as isize)) };
+                    lane += 1;
+                }
+                // SAFETY: the array has as many numbers as a vector.
+                unsafe { $name::load(numbers.as_ptr()) }
+            }
+
+            #[inline(always)]
+            unsafe fn transpose(address: *const $number, stride: isize) -> [$name; 4] {
+                let address = address.cast::<f32>();
+                // SAFETY: promised by the caller.
+                let rows = unsafe {
+                    [
+                        vld1q_f32(address),
+                        vld1q_f32(address.offset(stride)),
+                        vld1q_f32(address.offset(2 * stride)),
+                        vld1q_f32(address.offset(3 * stride)),
+                    ]
+                };
+                let [first, second, third, fourth] = transposed(rows);
+                [$name::of(first), $name::of(second), $name::of(third), $name::of(fourth)]
+            }
+
+            #[inline(always)]
+            unsafe fn transpose_back(vectors: [$name; 4], address: *mut $number, stride: isize) {
+                let (address, [first, second, third, fourth]) = (address.cast::<f32>(), vectors);
+                let columns = [first.numbers(), second.numbers(), third.numbers(), fourth.numbers()];
+                let [first, second, third, fourth] = transposed(columns);
+                // SAFETY: promised by the caller.
+                unsafe {
+                    vst1q_f32(address, first);
+                    vst1q_f32(address.offset(stride), second);
+                    vst1q_f32(address.offset(2 * stride), third);
+                    vst1q_f32(address.offset(3 * stride), fourth);
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn store_some(self, address: *mut $number, mask: usize) {
+                // SAFETY: promised by the caller.
+                unsafe { store_some(self.numbers(), address.cast(), mask) }
+            }
+
+            #[inline(always)]
+            unsafe fn splat(address: *const $number) -> $name {
+                // SAFETY: promised by the caller.
+                $name(unsafe { $splat(load(address)) })
+            }
+
+            #[inline(always)]
+            unsafe fn apply(self, left: $name, right: $name) -> $name {
+                let ($sum, $left, $right) = (self.0, left.0, right.0);
+                // SAFETY: see `of`.
+                $name(unsafe { $apply })
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, other: $name) -> $name {
+                // SAFETY: see `of`.
+                $name(unsafe { $add(self.0, other.0) })
+            }
+        }
+    )* };
+}
+vectors! {
+    FmaF32x4, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
+        |sum, left, right| vfmaq_f32(sum, left, right);
+    MulAddF32x4, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
+        |sum, left, right| vaddq_f32(sum, vmulq_f32(left, right));
+    MulAddI32x4, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
+        |sum, left, right| vmlaq_s32(sum, left, right);
+}
+
+/// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
+///
+/// Safety: so many numbers are valid at the address.
+#[inline(always)]
+unsafe fn load_some(address: *const f32, count: usize) -> float32x4_t {
+    // SAFETY: promised by the caller; the processor has NEON.
+    unsafe {
+        match count {
+            LANES.. => vld1q_f32(address),
+            3 => {
+                let last = vset_lane_f32::<0>(load(address.add(2)), vdup_n_f32(0.0));
+                vcombine_f32(vld1_f32(address), last)
+            }
+            2 => vcombine_f32(vld1_f32(address), vdup_n_f32(0.0)),
+            1 => vcombine_f32(vset_lane_f32::<0>(load(address), vdup_n_f32(0.0)), vdup_n_f32(0.0)),
+            0 => vdupq_n_f32(0.0),
+        }
+    }
+}
+
+/// Stores the first lanes.
+///
+/// Safety: so many numbers are valid at the address.
+#[inline(always)]
+unsafe fn store_some(vector: float32x4_t, address: *mut f32, count: usize) {
+    // SAFETY: promised by the caller; the processor has NEON.
+    unsafe {
+        match count {
+            LANES.. => vst1q_f32(address, vector),
+            3 => {
+                vst1_f32(address, vget_low_f32(vector));
+                address.add(2).write(vgetq_lane_f32::<2>(vector));
+            }
+            2 => vst1_f32(address, vget_low_f32(vector)),
+            1 => address.write(vgetq_lane_f32::<0>(vector)),
+            0 => {}
+        }
+    }
+}
+
+/// Exchanges rows and columns.
+#[inline(always)]
+fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t; 4] {
+    // SAFETY: the processor has NEON.
+    unsafe {
+        // Even and odd columns of two rows, as pairs of numbers.
+        let (even, odd) = (vtrn1q_f32(first, second), vtrn2q_f32(first, second));
+        let (even_next, odd_next) = (vtrn1q_f32(third, fourth), vtrn2q_f32(third, fourth));
+        let [even, odd, even_next, odd_next] = [
+            vreinterpretq_f64_f32(even),
+            vreinterpretq_f64_f32(odd),
+            vreinterpretq_f64_f32(even_next),
+            vreinterpretq_f64_f32(odd_next),
+        ];
+        [
+            vreinterpretq_f32_f64(vtrn1q_f64(even, even_next)),
+            vreinterpretq_f32_f64(vtrn1q_f64(odd, odd_next)),
+            vreinterpretq_f32_f64(vtrn2q_f64(even, even_next)),
+            vreinterpretq_f32_f64(vtrn2q_f64(odd, odd_next)),
+        ]
+    }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_lanes::<V, ROWS>(tile) }
+}
+
+/// Safety: see [`Copies`].
+unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
+    // SAFETY: promised by the caller.
+    unsafe { copy::gather::<N, FmaF32x4, 8>(lines) }
+}
+
+/// Safety: see [`Copies`].
+unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
+    // SAFETY: promised by the caller.
+    unsafe { copy::scatter::<N, FmaF32x4, 8>(lines) }
+}
+
+/// The table of an operation.
+macro_rules! operations {
+    ($($name:ident: $vector:ty, $number:ty;)*) => { $(
+        tiles!($name: $vector as $number, Machine::NEON, tile transposing across, Copies { gather, scatter },
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
+            transposed [1: 4 2 1; 2: 4 2 1; 3: 4 2 1; 4: 4 2 1;]);
+    )* };
+}
+operations! {
+    FMA_F32: FmaF32x4, f32;
+    MUL_ADD_F32: MulAddF32x4, f32;
+    MUL_ADD_I32: MulAddI32x4, i32;
+}
