@@ -1,11 +1,11 @@
 //! Waiting for timepoints.
 
+use crate::vm::clock::Instant;
 use alloc::sync::Arc;
 use core::task::Poll;
 use std::sync::PoisonError;
 use std::thread::{self, Thread};
 use std::time::Duration;
-use crate::vm::clock::Instant;
 
 use super::semaphore::{Semaphore, Waiter};
 use crate::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
