@@ -40,6 +40,10 @@ pub(super) struct BuildArguments {
     /// sums. Results may differ by rounding, and are the same on every processor.
     #[arg(long)]
     pub(super) reassociate: bool,
+    /// Round products and sums of f32 that the compiler fused separately, for machines without an instruction that rounds once.
+    /// Results may differ by rounding, and are the same on every processor.
+    #[arg(long)]
+    pub(super) unfuse: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -59,10 +63,13 @@ pub(super) struct Code {
     pub(super) untrusted: bool,
     /// See [`Config::reassociate`].
     pub(super) reassociate: bool,
+    /// See [`Config::unfuse`].
+    pub(super) unfuse: bool,
 }
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let code = Code { untrusted: arguments.untrusted, reassociate: arguments.reassociate };
+    let BuildArguments { untrusted, reassociate, unfuse, .. } = *arguments;
+    let code = Code { untrusted, reassociate, unfuse };
     let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
@@ -88,7 +95,7 @@ pub(super) fn program(
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
     let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(code.untrusted);
-    let config = config.reassociate(code.reassociate);
+    let config = config.reassociate(code.reassociate).unfuse(code.unfuse);
     let config = config.architecture(std::env::consts::ARCH);
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = atomic_file::write(target, |temporary| fs::copy(&built, temporary))?;
