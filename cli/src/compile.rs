@@ -92,9 +92,9 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
 
 /// Compiles the models among the files of a command and puts their modules in their place.
 pub(super) fn compile_models(command: &mut Command) -> Result<()> {
-    let untrusted = command.program().is_some_and(|program| program.untrusted);
+    let is_portable = matches!(command, Command::Web(_)) || command.program().is_some_and(|program| program.untrusted);
     let Some((compiler, mut files)) = command.files() else { return Ok(()) };
-    let default = if untrusted { Target::Portable } else { Target::Native };
+    let default = if is_portable { Target::Portable } else { Target::Native };
     let target = compiler.target.clone().unwrap_or(default);
     // What cannot be read is an error of the command.
     files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));

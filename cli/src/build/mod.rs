@@ -17,7 +17,8 @@ use super::compile::CompilerArguments;
 use super::console::Console;
 use crate::tooling::atomic_file;
 use project::Project;
-use sources::Sources;
+pub(super) use project::{locked, project_folder, replace};
+pub(super) use sources::Sources;
 
 #[derive(Debug, Args)]
 pub(super) struct BuildArguments {
