@@ -12,18 +12,23 @@ use std::cell::RefCell;
 
 use crate::hal::{BufferParameters, BufferView, ElementType, EncodingType};
 use crate::session::{FromValue, Function, Session};
-use crate::vm::{Module, Ref, Value};
+use crate::vm::{Ref, Value};
 use crate::{Error, Result};
 use incarnate_bytecode::ConventionItem;
 
-/// Exports the program of some modules, the main one last: `web_program!(first::module(), second::module())`.
+/// Exports the program of a translated module, by its path.
 #[macro_export]
 macro_rules! web_program {
-    ($($module:expr),+ $(,)?) => {
-        /// Loads the modules. Returns zero, or else the error's status code.
+    ($module:path) => {
+        /// Loads the module. Returns zero, or one after an error.
         #[unsafe(no_mangle)]
         pub extern "C" fn incarnate_load() -> u32 {
-            $crate::web::load(::std::vec![$($module),+])
+            use $module as program;
+            $crate::web::load(|| {
+                // With this name alone, no other device is linked.
+                let device = $crate::hal::Device::create("local-sync")?;
+                Ok(program::Module::load(&device)?.session().clone())
+            })
         }
     };
 }
@@ -55,11 +60,9 @@ fn with<R>(failed: R, body: impl FnOnce(&mut State) -> Result<R>) -> R {
 }
 
 /// What [`web_program`] exports.
-pub fn load(modules: Vec<Arc<dyn Module>>) -> u32 {
+pub fn load(create: impl FnOnce() -> Result<Session>) -> u32 {
     with(1, |state| {
-        let builder = Session::builder().device("local-sync");
-        let session = modules.into_iter().fold(builder, |builder, module| builder.module(module)).build()?;
-        *state = State { session: Some(session), ..State::default() };
+        *state = State { session: Some(create()?), ..State::default() };
         Ok(0)
     })
 }

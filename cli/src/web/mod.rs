@@ -100,7 +100,7 @@ fn compile(arguments: &WebArguments) -> Result<Vec<u8>> {
     let config = Config::new().out_dir(root.join("src")).module_name("model").prefer(Prefer::Portable);
     let config = config.target_features(&[]).reassociate(arguments.reassociate).unfuse(!arguments.fused);
     config.architecture("wasm32").compile(&arguments.file)?;
-    let main = "//! A translated model.\n\nmod model;\n\nincarnate::web_program!(model::module());\n";
+    let main = "//! A translated model.\n\nmod model;\n\nincarnate::web_program!(crate::model);\n";
     replace(&root.join("src/lib.rs"), main.as_bytes()).context(context)?;
     cargo(&root, features)?;
     let program = root.join("target").join(TARGET).join("release/incarnate_web_program.wasm");
