@@ -90,7 +90,8 @@ fn runs_here(path: &Path) -> bool {
     let bytes = fs::read(path).expect("a module");
     let text = String::from_utf8_lossy(&bytes);
     let is_part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut formats = text.split(|c| !is_part_of_name(c)).filter(|word| is_machine_code(word) && word.contains("-elf-"));
+    let mut formats =
+        text.split(|c| !is_part_of_name(c)).filter(|word| is_machine_code(word) && word.contains("-elf-"));
     let first = formats.next();
     first.is_none() || text.contains(VMVX) || first.into_iter().chain(formats).any(is_machine_code_of_host)
 }

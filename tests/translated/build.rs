@@ -7,14 +7,12 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use incarnate_bytecode::executable_format::{VMVX, is_machine_code};
 use incarnate_translator::{Prefer, TargetFeatures};
 
 /// The sets of target features to multiversion for, one at a time, and none.
 const VARIANTS: [Option<TargetFeatures>; 4] =
     [None, Some(TargetFeatures::X86_64V2), Some(TargetFeatures::X86_64V3), Some(TargetFeatures::X86_64V4)];
-
-/// Modules that are also translated so that products and sums are rounded separately.
-const UNFUSED: [&str; 3] = ["digits/vmvx.vmfb", "convolution/vmvx.vmfb", "lstm/vmvx.vmfb"];
 
 /// Modules that are also translated so that float reductions may be in any order.
 const REASSOCIATED: [&str; 2] = ["attention/vmvx.vmfb", "several_results/vmvx.vmfb"];
@@ -166,14 +164,28 @@ fn reassociated(models: &Path, out_dir: &Path) -> String {
     )
 }
 
-/// Returns the module files of all models.
+/// Returns false if all kernels of a module are machine code for other processors than the target's, by the formats that its file names.
+fn runs_on_target(path: &Path) -> bool {
+    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap();
+    let bytes = fs::read(path).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let is_part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut formats =
+        text.split(|c| !is_part_of_name(c)).filter(|word| is_machine_code(word) && word.contains("-elf-"));
+    let first = formats.next();
+    let is_of_target = |format: &str| format.ends_with(&architecture);
+    first.is_none() || text.contains(VMVX) || first.into_iter().chain(formats).any(is_of_target)
+}
+
+/// Returns the module files of all models that programs for the target can run.
 fn modules(models: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for model in fs::read_dir(models).unwrap() {
         let model = model.unwrap().path();
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
-            found.extend(files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module")));
+            let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module"));
+            found.extend(files.filter(|path| runs_on_target(path)));
         }
     }
     found.sort();
