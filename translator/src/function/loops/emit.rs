@@ -119,7 +119,9 @@ impl Writer<'_, '_, '_> {
             let trip_count = self.trip_count(counted);
             // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
             let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(match (&counted.divisor, self.merged.count(at).or_else(|| counted.constant_trip_count())) {
+            // Programs for 32-bit processors compute longer ones, and find that they are too long.
+            let constant = || counted.constant_trip_count().filter(|known| u32::try_from(*known).is_ok());
+            first.extend(match (&counted.divisor, self.merged.count(at).or_else(constant)) {
                 (None, Some(known)) => {
                     let known = match self.is_parameter(at, known >= LONG_LOOP) {
                         true => shared::constant(shared::Kind::Usize, known),
