@@ -6,16 +6,6 @@ pub use std::time::Instant;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub use absent::{Instant, set};
 
-/// Returns true if time passes. It does not on `wasm32-unknown-unknown` until the program sets a clock: there the clock of the
-/// standard library panics.
-#[must_use]
-pub fn is_running() -> bool {
-    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
-    return absent::is_set();
-    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
-    true
-}
-
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod absent {
     use core::ops::{Add, Sub};
@@ -32,10 +22,6 @@ mod absent {
     /// call decides; returns false for others.
     pub fn set(clock: fn() -> Duration) -> bool {
         CLOCK.set(clock).is_ok()
-    }
-
-    pub(super) fn is_set() -> bool {
-        CLOCK.get().is_some()
     }
 
     impl Instant {
