@@ -239,7 +239,7 @@ fn fma_by_f64(first: f32, second: f32, third: f32) -> f32 {
     let of_third = sum - product;
     let rest = (product - (sum - of_third)) + (third - of_third);
     let bits = sum.to_bits();
-    let odd = match bits & 1 == 0 && (rest < 0.0 || rest > 0.0) {
+    let odd = match bits & 1 == 0 && rest.abs() > 0.0 {
         true if (rest < 0.0) == (sum < 0.0) => bits + 1,
         true => bits - 1,
         false => bits,
