@@ -71,6 +71,9 @@ pub use incarnate_runtime::session::{
 };
 pub use incarnate_runtime::vm::{CallValues, Context, Ledger, Limits, Module, Ref, Signal, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
+#[cfg(all(feature = "web", target_family = "wasm"))]
+#[doc(hidden)]
+pub use incarnate_runtime::{web, web_program};
 
 /// Translates a module file to a Rust module.
 ///

@@ -14,6 +14,7 @@ use super::{
     arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
     compile::CompileArguments, compile::CompilerArguments, diff::DiffArguments, dump::DumpArguments, examples,
     manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments, translate::TranslateArguments,
+    web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -67,6 +68,9 @@ pub(super) enum Command {
     /// Build a native program of translated modules, with the commands run, bench and check.
     #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
+    /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
+    #[command(after_help = examples::WEB)]
+    Web(WebArguments),
 }
 
 #[cfg(feature = "cli")]
@@ -98,6 +102,7 @@ impl Command {
                 (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect())
             }
             Command::Build(arguments) => (arguments.compiler.clone(), arguments.all_modules().collect()),
+            Command::Web(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
             _ => return None,
         })
     }

@@ -101,14 +101,14 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
 
 /// Compiles the models among the files of a command and puts their modules in their place.
 pub(super) fn compile_models(command: &mut Command) -> Result<()> {
-    let untrusted = command.program().is_some_and(|program| program.untrusted);
+    let is_portable = matches!(command, Command::Web(_)) || command.program().is_some_and(|program| program.untrusted);
     let prefer = if let Command::Build(build) = command { Some(build.project.prefer) } else { None };
     let Some((compiler, mut files)) = command.files() else { return Ok(()) };
     let target = match (compiler.target.clone(), prefer) {
         // The triple is that of the program.
         (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
         (Some(target), _) => target,
-        (None, _) if untrusted => Target::Portable,
+        (None, _) if is_portable => Target::Portable,
         (None, _) => Target::Native,
     };
     // What cannot be read is an error of the command.

@@ -44,6 +44,11 @@ pub(super) const TRANSLATE: &str = "Examples:
   incarnate translate model.vmfb -o src/model.rs
   incarnate translate model.vmfb -o src/model.rs --static-library=model.o";
 
+pub(super) const WEB: &str = "\
+Examples:
+  incarnate web digits.vmfb -o digits
+  incarnate web model.onnx -o model --relaxed-simd --fused";
+
 pub(super) const BUILD: &str = "Examples:
   incarnate build model.vmfb -o model
   incarnate build model.vmfb -o model --target-cpu=x86-64-v3
@@ -82,6 +87,7 @@ mod tests {
             super::DIFF,
             super::TRANSLATE,
             super::BUILD,
+            super::WEB,
             super::PARAMETERS,
             super::COMPLETIONS,
             super::MAN,

@@ -32,6 +32,8 @@ mod static_library;
 mod tooling;
 #[cfg(feature = "cli")]
 mod translate;
+#[cfg(feature = "cli")]
+mod web;
 mod yieldable_test;
 
 use std::ffi::OsString;
@@ -98,6 +100,7 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
         Command::Man(arguments) => manual::man(arguments, CommandLine::command(), out),
         Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
+        Command::Web(arguments) => web::web(arguments, out),
         Command::Compile(arguments) => compile::compile(arguments, out),
     }
 }

@@ -48,6 +48,10 @@ pub(super) struct TranslateArguments {
     /// sums. Results may differ by rounding, and are the same on every processor.
     #[arg(long)]
     pub(super) reassociate: bool,
+    /// Round products and sums of f32 that the compiler fused separately, for machines without an instruction that rounds once.
+    /// Results may differ by rounding, and are the same on every processor.
+    #[arg(long)]
+    pub(super) unfuse: bool,
     /// Print for each loop what runs in its place, or what prevented it.
     #[arg(long)]
     pub(super) remarks: bool,
@@ -78,7 +82,7 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
         .module_name(stem)
         .prefer(arguments.prefer)
         .target_features(&arguments.target_features.0);
-    config = config.untrusted(arguments.untrusted).reassociate(arguments.reassociate);
+    config = config.untrusted(arguments.untrusted).reassociate(arguments.reassociate).unfuse(arguments.unfuse);
     if let Some(path) = &arguments.crate_path {
         config = config.crate_path(path);
     }

@@ -30,6 +30,8 @@ pub mod processor;
 #[cfg(feature = "std")]
 pub mod session;
 pub mod support;
+#[cfg(all(feature = "web", target_family = "wasm"))]
+pub mod web;
 
 /// Devices, buffers, command buffers, semaphores, executables.
 ///

@@ -15,8 +15,10 @@ use super::value::Value;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) folder: PathBuf,
-    /// Its modules, one for each variant.
+    /// Its modules that this processor runs, one for each variant.
     pub(crate) variants: Vec<PathBuf>,
+    /// The number of variants that are for other processors.
+    pub(crate) others: usize,
     pub(crate) cases: Vec<Case>,
 }
 
@@ -95,14 +97,15 @@ fn is_module(path: &Path) -> bool {
 
 fn read_model(folder: PathBuf) -> Model {
     let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut variants: Vec<PathBuf> = files.filter(|path| is_module(path) && is_runnable(path)).collect();
+    let (mut variants, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.filter(|path| is_module(path)).partition(|path| is_runnable(path));
     variants.sort();
     let text = fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
     let mut cases = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         read_line(&folder, line, &mut cases);
     }
-    Model { folder, variants, cases }
+    Model { folder, variants, others: others.len(), cases }
 }
 
 fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {

@@ -125,6 +125,12 @@ impl Config {
         self
     }
 
+    /// Rounds products and sums of `f32` that the compiler fused separately: see [`Options::unfuse`].
+    pub fn unfuse(mut self, unfuse: bool) -> Config {
+        self.options.unfuse = unfuse;
+        self
+    }
+
     /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
     /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
     /// archive of several. `queries` are the symbols of its query functions; if it is empty, all query functions of the file

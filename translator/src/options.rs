@@ -29,6 +29,10 @@ pub struct Options {
     /// partial sums, which vectors hold. Results may differ by rounding, and are the same on every processor and as interpreted ones
     /// with this option.
     pub reassociate: bool,
+    /// Each `fma` of `f32`, into which IREE's compiler fuses products and sums of a model, is a product and a sum again, and rounds
+    /// twice. Faster where there is no instruction for it, as in WebAssembly. Results differ by rounding, and are the same on every
+    /// processor.
+    pub unfuse: bool,
     /// Query functions of kernel libraries that the program links: executables of the format `static`. With such functions, the
     /// generated code contains one module with unsafe code, which does not compile in crates that forbid it.
     pub static_libraries: Vec<String>,
@@ -170,6 +174,7 @@ impl Default for Options {
             target_features: TargetFeatures::DEFAULT.to_vec(),
             untrusted: false,
             reassociate: false,
+            unfuse: false,
             static_libraries: Vec::new(),
             own_loaders: false,
         }

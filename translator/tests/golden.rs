@@ -81,6 +81,16 @@ fn reassociated_nest() {
     compare_excerpt("reassociated_nest.rs", &excerpt);
 }
 
+/// Fused products and sums are separate with the option, and as the compiler wrote them without.
+#[test]
+fn unfused_contractions() {
+    let of = |unfuse| generated(model("mlp/vmvx.vmfb"), &Options { unfuse, ..Options::default() });
+    let (fused, unfused) = (of(false), of(true));
+    assert!(fused.contains("FmaF32") && fused.contains("fma_f32") && !fused.contains("MulAddF32"));
+    assert!(unfused.contains("MulAddF32") && unfused.contains("mul_f32"));
+    assert!(!unfused.contains("FmaF32") && !unfused.contains("fma_f32"));
+}
+
 /// A function that awaits a fence: it saves its values when it yields, and resumes.
 #[test]
 fn async_function() {

@@ -18,7 +18,8 @@ use super::compile::CompilerArguments;
 use super::console::Console;
 use crate::tooling::atomic_file;
 use project::Project;
-use sources::Sources;
+pub(super) use project::{locked, project_folder, replace};
+pub(super) use sources::Sources;
 pub(super) use target::ProgramTarget;
 
 #[derive(Debug, Args)]
@@ -46,6 +47,10 @@ pub(super) struct BuildArguments {
     /// sums. Results may differ by rounding, and are the same on every processor.
     #[arg(long)]
     pub(super) reassociate: bool,
+    /// Round products and sums of f32 that the compiler fused separately, for machines without an instruction that rounds once.
+    /// Results may differ by rounding, and are the same on every processor.
+    #[arg(long)]
+    pub(super) unfuse: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -65,10 +70,13 @@ pub(super) struct Code {
     pub(super) untrusted: bool,
     /// See [`Config::reassociate`].
     pub(super) reassociate: bool,
+    /// See [`Config::unfuse`].
+    pub(super) unfuse: bool,
 }
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let code = Code { untrusted: arguments.untrusted, reassociate: arguments.reassociate };
+    let BuildArguments { untrusted, reassociate, unfuse, .. } = *arguments;
+    let code = Code { untrusted, reassociate, unfuse };
     let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref())?;
     let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
@@ -96,7 +104,7 @@ pub(super) fn program(
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, target, &arguments.target_cpu)?;
     let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(code.untrusted);
-    let config = config.reassociate(code.reassociate);
+    let config = config.reassociate(code.reassociate).unfuse(code.unfuse);
     let config = config.architecture(target.architecture());
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = atomic_file::write(file, |temporary| fs::copy(&built, temporary))?;

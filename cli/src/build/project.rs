@@ -44,13 +44,10 @@ impl Project {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
         let flags = flags(cpu);
-        let mut hasher = DefaultHasher::new();
-        (format!("{sources:?}"), &flags, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        let root = cache_folder()?.join("build").join(format!("{:016x}", hasher.finish()));
+        let root = project_folder("build", &(format!("{sources:?}"), &flags))?;
         let make = || {
             fs::create_dir_all(root.join("src"))?;
-            let lock = File::create(root.join("lock"))?;
-            wait_for(&lock)?;
+            let lock = locked(&root)?;
             replace(&root.join("Cargo.toml"), manifest(sources).as_bytes())?;
             if let Some(lock) = sources.lock() {
                 // Keeps the versions that cargo adds for the program until the sources' lock file changes.
@@ -147,12 +144,26 @@ fn manifest(sources: &Sources) -> String {
          [dependencies]\n{}\n\n\
          [profile.release]\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
          [workspace]\n",
-        sources.dependency()
+        sources.dependency("program")
     )
 }
 
+/// Returns the folder in the user's cache of the projects of a kind with equal options.
+pub(in super::super) fn project_folder(kind: &str, options: &impl Hash) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    (options, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    Ok(cache_folder()?.join(kind).join(format!("{:016x}", hasher.finish())))
+}
+
+/// Locks a project against other processes while the file is open.
+pub(in super::super) fn locked(root: &Path) -> std::io::Result<File> {
+    let lock = File::create(root.join("lock"))?;
+    wait_for(&lock)?;
+    Ok(lock)
+}
+
 /// Writes a file unless it is unchanged, because cargo compares modification times.
-fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+pub(in super::super) fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     if fs::read(path).is_ok_and(|found| found == contents) {
         return Ok(());
     }

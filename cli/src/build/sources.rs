@@ -13,7 +13,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The location of the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sources {
+pub(in super::super) enum Sources {
     /// A workspace.
     Workspace(PathBuf),
     /// The registry.
@@ -26,7 +26,7 @@ impl Sources {
     ///
     /// # Errors
     /// NOT_FOUND if the named path is not a workspace.
-    pub(super) fn find(named: Option<&Path>) -> Result<Sources> {
+    pub(in super::super) fn find(named: Option<&Path>) -> Result<Sources> {
         let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = named.map(Path::to_owned).or(variable) {
             return match std::path::absolute(&path) {
@@ -41,16 +41,16 @@ impl Sources {
     }
 
     /// Returns the dependency in a manifest, without the table's name.
-    pub(super) fn dependency(&self) -> String {
+    pub(in super::super) fn dependency(&self, feature: &str) -> String {
         let place = match self {
             Sources::Workspace(path) => format!("path = {}", toml(&path.display().to_string())),
             Sources::Registry => format!("version = \"={VERSION}\""),
         };
-        format!("incarnate = {{ {place}, default-features = false, features = [\"program\"] }}")
+        format!("incarnate = {{ {place}, default-features = false, features = [\"{feature}\"] }}")
     }
 
     /// Returns the lock file with the versions for programs.
-    pub(super) fn lock(&self) -> Option<PathBuf> {
+    pub(in super::super) fn lock(&self) -> Option<PathBuf> {
         match self {
             Sources::Workspace(path) => Some(path.join("Cargo.lock")).filter(|lock| lock.is_file()),
             Sources::Registry => None,
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn dependencies_are_toml() {
         let sources = Sources::Workspace("/a \"b\\c".into());
-        assert!(sources.dependency().contains(r#"path = "/a \"b\\c""#), "{}", sources.dependency());
-        assert!(Sources::Registry.dependency().contains(&format!("version = \"={VERSION}\"")));
+        assert!(sources.dependency("program").contains(r#"path = "/a \"b\\c""#), "{}", sources.dependency("web"));
+        assert!(Sources::Registry.dependency("program").contains(&format!("version = \"={VERSION}\"")));
     }
 }

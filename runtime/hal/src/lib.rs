@@ -39,7 +39,10 @@ pub mod format;
 mod growth;
 #[cfg(feature = "std")]
 pub mod kernel;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", any(unix, windows)))]
+pub mod mapping;
+#[cfg(all(feature = "std", not(any(unix, windows))))]
+#[path = "mapping/absent.rs"]
 pub mod mapping;
 mod memory;
 mod movable;

@@ -127,7 +127,7 @@ impl Operation {
     }
 
     #[cold]
-    fn record(&self, start: std::time::Instant) {
+    fn record(&self, start: crate::vm::clock::Instant) {
         let name = match self {
             Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } | Operation::Batch(_) => return,
             Operation::Fill { .. } | Operation::Splat { .. } => "queue fill",

@@ -1,10 +1,11 @@
 //! Waiting for timepoints.
 
+use crate::vm::clock::Instant;
 use alloc::sync::Arc;
 use core::task::Poll;
 use std::sync::PoisonError;
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::semaphore::{Semaphore, Waiter};
 use crate::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
@@ -237,6 +238,9 @@ fn block<'a>(
         if let Poll::Ready(result) = blocked.countdown.result() {
             break result;
         }
+        if !HAS_THREADS {
+            break Err(never_reached(deadline));
+        }
         match deadline.0 {
             Limit::At(instant) => {
                 let now = Instant::now();
@@ -256,6 +260,21 @@ fn block<'a>(
         semaphore.unregister(&waiter);
     }
     result
+}
+
+/// Other threads exist, which can reach a timepoint while this one is blocked. Where there are none, the standard library panics if a
+/// thread parks.
+const HAS_THREADS: bool = cfg!(any(not(target_family = "wasm"), target_feature = "atomics"));
+
+/// The error of a wait on the only thread, which nothing can end before the deadline.
+#[cold]
+fn never_reached(deadline: Deadline) -> Error {
+    match deadline.0 {
+        Limit::Never => Error::failed_precondition(
+            "the wait would never end: this target has no other thread that could reach the timepoints; signal them before",
+        ),
+        Limit::At(_) | Limit::Immediate => deadline_exceeded(),
+    }
 }
 
 #[cold]

@@ -49,6 +49,10 @@ enum Level {
     X86_64V4,
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon,
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    Simd128,
+    #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+    RelaxedSimd,
 }
 
 impl Level {
@@ -70,12 +74,24 @@ impl Level {
         if lanes >= Machine::NEON.lanes {
             return Level::Neon;
         }
+        #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+        if lanes >= Machine::RELAXED_SIMD.lanes && tile::wasm32_relaxed::is_fused() {
+            return Level::RelaxedSimd;
+        }
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        if lanes >= Machine::SIMD128.lanes {
+            return Level::Simd128;
+        }
         let _ = lanes;
         Level::Portable
     }
 
     /// The best level of this processor that is no better than the machine's.
     fn at_most(machine: &Machine) -> Level {
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        if *machine == Machine::SIMD128 {
+            return Level::Simd128;
+        }
         if *machine == Machine::PORTABLE { Level::Portable } else { Level::best(machine.lanes) }
     }
 }
@@ -137,6 +153,10 @@ macro_rules! operations {
                     Level::X86_64V4 => &tile::x86_64::$v4,
                     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
                     Level::Neon => &tile::aarch64::$portable,
+                    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+                    Level::Simd128 => &tile::wasm32::$portable,
+                    #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+                    Level::RelaxedSimd => &tile::wasm32_relaxed::$portable,
                 }
             }
             fn partial(level: Level) -> &'static partial_tiles::Tiles<$number> {

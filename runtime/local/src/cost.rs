@@ -1,9 +1,9 @@
 //! The measured cost of kernels, from which the engine estimates the time of a dispatch.
 
+use crate::vm::clock::Instant;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::time::Instant;
 
 use crate::hal::Executable;
 use crate::hal::backend::Command;

@@ -1,9 +1,9 @@
 //! Runs recorded commands in order on the calling thread, without allocating.
 
+use crate::vm::clock::Instant;
 use alloc::format;
 use alloc::sync::Arc;
 use core::ops::Range;
-use std::time::Instant;
 
 #[cfg(feature = "local-task")]
 use super::cost::measure;

@@ -55,7 +55,7 @@ impl Invocation {
     /// Returns the time at which the last call ends, with what it had devices do.
     #[cfg(feature = "std")]
     #[must_use]
-    pub fn deadline(&self) -> Option<std::time::Instant> {
+    pub fn deadline(&self) -> Option<crate::clock::Instant> {
         self.stack.meter().and_then(|meter| meter.deadline())
     }
 
@@ -87,7 +87,7 @@ impl Invocation {
     #[cfg(feature = "std")]
     #[cold]
     fn begin_recorded(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<Completion> {
-        let start = std::time::Instant::now();
+        let start = crate::clock::Instant::now();
         let result = function.module.begin_call(&function.state, function.export, &mut self.stack, buffer);
         let name = function.module.function(super::Linkage::Export, function.export);
         let name = alloc::format!("@{}", name.map_or("function", |info| info.name));

@@ -40,6 +40,8 @@ pub mod array;
 mod borrowed;
 mod buffer;
 mod call;
+#[cfg(feature = "std")]
+pub mod clock;
 mod context;
 pub mod cost;
 mod cycles;

@@ -5,7 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "std")]
 use std::sync::OnceLock;
 #[cfg(feature = "std")]
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+#[cfg(feature = "std")]
+use crate::clock::Instant;
 
 use crate::{Result, failure};
 

@@ -1,5 +1,7 @@
 //! The storage that an invocation works in: registers, suspended calls, limits.
 
+#[cfg(feature = "std")]
+use crate::clock::Instant;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,8 +9,6 @@ use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
-#[cfg(feature = "std")]
-use std::time::Instant;
 
 use super::call::CallBuffer;
 use super::failure;

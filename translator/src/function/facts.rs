@@ -27,7 +27,7 @@ pub(super) fn analyze<'m>(
     names: Vec<FunctionName>,
     options: &Options,
 ) -> Result<Analysis<'m>> {
-    let Options { untrusted, reassociate, .. } = *options;
+    let Options { untrusted, reassociate, unfuse, .. } = *options;
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("the numbers of names and functions differ"));
     }
@@ -45,6 +45,9 @@ pub(super) fn analyze<'m>(
             Callee::Internal(ordinal) => yields[ordinal as usize],
             Callee::Import(import) => imports.may_yield(import, yieldable),
         });
+        if unfuse {
+            body.unfuse();
+        }
         body.simplify(Some(semantics::fold));
         super::deferred_fences::defer(body, &imports);
         ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;

@@ -25,6 +25,7 @@ mod ownership;
 mod passes;
 mod semantics;
 mod structure;
+mod unfuse;
 mod uses;
 mod validate;
 mod value;

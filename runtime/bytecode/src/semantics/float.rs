@@ -40,6 +40,23 @@ macro_rules! error_function {
         libm::erf
     };
 }
+/// Products plus sums, rounded once. The library functions for `f32` of `libm`, which WebAssembly has, and of Windows round some
+/// results twice.
+#[cfg(all(feature = "std", not(any(target_family = "wasm", windows))))]
+macro_rules! fused {
+    ($float:ident) => {
+        $float::mul_add
+    };
+}
+#[cfg(any(not(feature = "std"), target_family = "wasm", windows))]
+macro_rules! fused {
+    (f32) => {
+        fma_by_f64
+    };
+    (f64) => {
+        math!(f64: mul_add, fmaf, fma)
+    };
+}
 macro_rules! libm_only {
     (f32: $libm32:ident, $libm64:ident) => {
         libm::$libm32
@@ -105,7 +122,7 @@ macro_rules! floats {
         #[inline(always)]
         #[must_use]
         pub fn $fma(first: $float, second: $float, third: $float) -> $float {
-            let fused: fn($float, $float, $float) -> $float = math!($float: mul_add, fmaf, fma);
+            let fused: fn($float, $float, $float) -> $float = fused!($float);
             fused(first, second, third)
         }
         /// The first value where the condition is not zero, else the second.
@@ -211,6 +228,25 @@ conversions! {
     bitcast_f64_i64: f64 => i64, |v| v.to_bits() as i64;
 }
 
+/// `first * second + third`, rounded once, where no function of the platform is known to do so. The product is exact in `f64`. The sum
+/// is rounded so that the last bit of what is not exact is a one: it is then no middle between two numbers of `f32`, normal or not,
+/// and on the right side of it, so that the second rounding is that of the exact sum.
+#[cfg_attr(all(feature = "std", not(any(target_family = "wasm", windows))), allow(dead_code, reason = "it is tested"))]
+fn fma_by_f64(first: f32, second: f32, third: f32) -> f32 {
+    let (product, third) = (f64::from(first) * f64::from(second), f64::from(third));
+    let sum = product + third;
+    // What the addition has rounded off, exactly (Knuth's two-sum); not a number if the sum is none.
+    let of_third = sum - product;
+    let rest = (product - (sum - of_third)) + (third - of_third);
+    let bits = sum.to_bits();
+    let odd = match bits & 1 == 0 && rest.abs() > 0.0 {
+        true if (rest < 0.0) == (sum < 0.0) => bits + 1,
+        true => bits - 1,
+        false => bits,
+    };
+    f64::from_bits(odd) as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,5 +298,56 @@ mod tests {
         assert_eq!((cmp_eq_f64_o(1.0, f64::NAN), cmp_eq_f64_u(1.0, f64::NAN)), (0, 1));
         assert_eq!((cmp_lte_f32_o(1.0, 1.0), cmp_lte_f32_u(2.0, 1.0)), (1, 0));
         assert_eq!(cmp_nan_f64(f64::NAN), 1);
+    }
+
+    /// Factors, a sum and the result, by bits.
+    #[test]
+    fn fma_rounds_once() {
+        const CASES: [[u32; 4]; 9] = [
+            // (1 + 2^-23) (1 - 2^-23) 2^-150 + 2^-127 + 2^-149: just below the middle between two subnormal numbers.
+            [0x1A00_0001, 0x19FF_FFFE, 0x0040_0001, 0x0040_0001],
+            // (1 + 2^-23) (1 - 2^-23) 2^-24 + 1 + 2^-23: just below the middle between two normal numbers. And its negative.
+            [0x3980_0001, 0x397F_FFFE, 0x3F80_0001, 0x3F80_0001],
+            [0xB980_0001, 0x397F_FFFE, 0xBF80_0001, 0xBF80_0001],
+            [0x3F80_0001, 0x3380_0001, 0x3F80_0001, 0x3F80_0002],
+            [0x3F7F_FFFE, 0xB380_0001, 0xBF80_0000, 0xBF80_0000],
+            [0x0000_0000, 0x3F80_0000, 0x0000_0000, 0x0000_0000],
+            [0x8000_0000, 0x3F80_0000, 0x8000_0000, 0x8000_0000],
+            [0x7F7F_FFFF, 0x4000_0000, 0x0000_0000, 0x7F80_0000],
+            [0x7F7F_FFFF, 0x4000_0000, 0xFF80_0000, 0xFF80_0000],
+        ];
+        for [first, second, third, expected] in CASES {
+            let [first, second, third] = [first, second, third].map(f32::from_bits);
+            let found = [fma_f32(first, second, third), fma_by_f64(first, second, third)].map(f32::to_bits);
+            assert_eq!(found, [expected; 2], "{first:e} * {second:e} + {third:e}");
+        }
+        assert!(fma_by_f64(f32::INFINITY, 0.0, 1.0).is_nan());
+    }
+
+    /// Random bits, of which many are subnormal numbers and sums that cancel.
+    #[test]
+    #[cfg(all(feature = "std", not(any(target_family = "wasm", windows))))]
+    fn fma_by_f64_is_that_of_the_platform() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 32) as u32
+        };
+        for _ in 0..1_000_000 {
+            // Exponents that meet, and mantissas with few bits, whose products are often near a middle.
+            let exponent = random() % 150;
+            let mantissa = |bits: u32| bits & [0x7F_FFFF, 0x40_0001, 0x7F_F000, 0x3][(bits >> 24) as usize % 4];
+            let sign = |bits: u32| bits & 0x8000_0000;
+            let (a, b, c) = (random(), random(), random());
+            let first = sign(a) | (64 + exponent / 2) << 23 | mantissa(a);
+            let second = sign(b) | (63 + exponent - exponent / 2 - 1 + b % 3) << 23 | mantissa(b);
+            let third = sign(c) | ((exponent + 24).saturating_sub(c % 50)) << 23 | mantissa(c);
+            let [first, second, third] = [first, second, third].map(f32::from_bits);
+            let (found, expected) = (fma_by_f64(first, second, third), f32::mul_add(first, second, third));
+            assert!(
+                found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                "{first:e} * {second:e} + {third:e}: {found:e}, not {expected:e}"
+            );
+        }
     }
 }

@@ -32,6 +32,10 @@ impl Machine {
     /// 128-bit vectors, 32 of them.
     pub const NEON: Machine =
         Machine { name: "neon", lanes: 4, rows: &[8, 8, 6, 4], separate: &[8, 4], transposed: &[4, 4, 2, 2] };
+    /// The 128-bit vectors of WebAssembly, of which engines for x86-64 keep 15 in registers.
+    pub const SIMD128: Machine = Machine { name: "simd128", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };
+    /// The same in an engine whose relaxed instructions round a product and a sum once.
+    pub const RELAXED_SIMD: Machine = Machine { name: "relaxed-simd", ..Machine::SIMD128 };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
     pub const PORTABLE: Machine =
         Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };

@@ -84,7 +84,14 @@ fn memory(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> (usize, usize) {
 }
 
 fn levels() -> Vec<Level> {
-    let machines = [Machine::PORTABLE, Machine::NEON, Machine::X86_64_V3, Machine::X86_64_V4];
+    let machines = [
+        Machine::PORTABLE,
+        Machine::NEON,
+        Machine::SIMD128,
+        Machine::RELAXED_SIMD,
+        Machine::X86_64_V3,
+        Machine::X86_64_V4,
+    ];
     let mut levels = machines.map(|of| Level::at_most(&of)).to_vec();
     levels.dedup();
     levels

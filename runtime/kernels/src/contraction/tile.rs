@@ -4,6 +4,10 @@
 pub(super) mod aarch64;
 pub(super) mod partial;
 pub(super) mod portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(super) mod wasm32;
+#[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+pub(super) mod wasm32_relaxed;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(super) mod x86_64;
 

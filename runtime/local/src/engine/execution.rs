@@ -1,10 +1,10 @@
 //! One execution of a command buffer by several participants.
 
+use crate::vm::clock::Instant;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use super::super::cost::measure;
 use super::super::dispatch::{Scratch, execute_ranges};

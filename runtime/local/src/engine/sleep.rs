@@ -1,7 +1,8 @@
 //! How threads without work wait: they poll for some time, and workers park after that.
 
+use crate::vm::clock::Instant;
 use alloc::boxed::Box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::padded::Padded;
 use crate::hal::atomic::{AtomicU64, AtomicUsize, Ordering, fence};

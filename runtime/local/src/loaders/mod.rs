@@ -7,9 +7,9 @@
 //!
 //! Programs of translated modules link only the loaders that their modules name by the constants of [`Loader`].
 
-#[cfg(feature = "system-library")]
+#[cfg(all(feature = "system-library", any(unix, windows)))]
 mod dynamic_library;
-#[cfg(not(feature = "system-library"))]
+#[cfg(not(all(feature = "system-library", any(unix, windows))))]
 #[path = "dynamic_library/absent.rs"]
 mod dynamic_library;
 pub mod elf;

@@ -1,9 +1,10 @@
 //! Alarms: wakers that are woken at a time. Executors have no common timer, so one thread sleeps for all of them.
 
+use crate::vm::clock::Instant;
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An alarm, which is cancelled when it is dropped.
 #[derive(Debug)]

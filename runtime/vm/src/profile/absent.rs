@@ -1,6 +1,6 @@
 //! What events are told to where none are recorded.
 
-use std::time::Instant;
+use crate::clock::Instant;
 
 use super::{Facts, Work};
 

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::string::String;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock::Instant;
 use std::vec::Vec;
 
 use super::{EventKind, Facts, Work};

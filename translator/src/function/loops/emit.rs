@@ -253,9 +253,11 @@ impl Writer<'_, '_, '_> {
         self.merged.is_outer(at)
     }
 
-    /// The trip count of a loop and of those that are merged with it, if it is a constant.
+    /// The trip count of a loop and of those that are merged with it, if it is a constant that all processors can count to: programs for
+    /// those of 32 bits compute longer ones, and find that they are too long.
     pub(super) fn row(&self, at: usize) -> Option<u64> {
-        self.merged.count(at).or_else(|| self.nest.loops[at].constant_trip_count())
+        let constant = || self.nest.loops[at].constant_trip_count().filter(|known| u32::try_from(*known).is_ok());
+        self.merged.count(at).or_else(constant)
     }
 
     /// The loops that a form depends on, without those whose iterations others run.

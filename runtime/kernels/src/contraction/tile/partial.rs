@@ -4,6 +4,10 @@ use super::Vector;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::aarch64::{FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use super::wasm32::{FmaF32x4, MulAddF32x4, MulAddI32x4};
+#[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+use super::wasm32_relaxed::RelaxedFmaF32x4;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
 use crate::contraction::copy;
@@ -278,7 +282,7 @@ macro_rules! tiles {
 }
 
 macro_rules! operations {
-    ($($name:ident: $operation:ty, $number:ty, $wide:ty, $narrow:ty, $neon:ty;)*) => { $(
+    ($($name:ident: $operation:ty, $number:ty, $wide:ty, $narrow:ty, $four:ty, $relaxed:ty;)*) => { $(
         /// The tiles for a level of processors.
         pub(in super::super) fn $name(level: Level) -> &'static Tiles<$number> {
             match level {
@@ -289,13 +293,17 @@ macro_rules! operations {
                 #[cfg(all(feature = "std", target_arch = "x86_64"))]
                 Level::X86_64V4 => tiles!(of_16, $operation, $number, $wide: 4 [4 1] 1 [8 4 1]),
                 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-                Level::Neon => tiles!(of_4, $operation, $number, $neon: 2 [2 1] 1 [2 1]),
+                Level::Neon => tiles!(of_4, $operation, $number, $four: 2 [2 1] 1 [2 1]),
+                #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+                Level::Simd128 => tiles!(of_4, $operation, $number, $four: 1 [2 1]),
+                #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
+                Level::RelaxedSimd => tiles!(of_4, $operation, $number, $relaxed: 1 [2 1]),
             }
         }
     )* };
 }
 operations! {
-    fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8, FmaF32x4;
-    mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8, MulAddF32x4;
-    mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4;
+    fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8, FmaF32x4, RelaxedFmaF32x4;
+    mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8, MulAddF32x4, MulAddF32x4;
+    mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4, MulAddI32x4;
 }

@@ -1,4 +1,4 @@
-//! Shared libraries without the feature `system-library`: none can be loaded.
+//! Shared libraries without the feature `system-library`, and on platforms that have none: none can be loaded.
 
 use core::convert::Infallible;
 use core::ffi::c_void;
@@ -36,7 +36,9 @@ impl DynamicLibrary {
 }
 
 fn absent() -> Error {
-    Error::unimplemented(
-        "the program is built without the feature `system-library`, which loads libraries of the platform",
-    )
+    Error::unimplemented(if cfg!(feature = "system-library") {
+        "the platform has no shared libraries: use a module with kernels of format vmvx-bytecode-fb"
+    } else {
+        "the program is built without the feature `system-library`, which loads libraries of the platform"
+    })
 }

@@ -21,7 +21,7 @@ mod inspect;
 mod layout;
 mod memory;
 mod relocate;
-#[cfg(feature = "system-library")]
+#[cfg(all(feature = "system-library", any(unix, windows)))]
 mod shared_object;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -40,7 +40,7 @@ use object::read::elf::FileHeader;
 pub use arch::{Class, Machine};
 pub use inspect::LibraryFacts;
 pub use layout::{MAX_ALIGNMENT, MAX_IMAGE_SIZE};
-#[cfg(feature = "system-library")]
+#[cfg(all(feature = "system-library", any(unix, windows)))]
 pub(crate) use shared_object::check_shared_object;
 
 use crate::vm::array;

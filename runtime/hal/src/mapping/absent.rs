@@ -1,0 +1,62 @@
+//! Memory-mapped files on platforms that map none: files are read instead.
+
+use core::convert::Infallible;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::bytecode::Contents;
+use crate::{Error, Result};
+
+/// A file that is mapped into memory, of which there is none.
+#[derive(Debug)]
+pub struct MappedFile(Infallible);
+
+/// A file that is mapped for writing, of which there is none.
+#[derive(Debug)]
+pub(crate) struct WritableMapping(Infallible);
+
+impl WritableMapping {
+    /// # Errors
+    /// UNIMPLEMENTED.
+    pub(crate) fn open(path: &Path) -> Result<WritableMapping> {
+        Err(absent(path))
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> (*mut u8, usize) {
+        match self.0 {}
+    }
+}
+
+impl MappedFile {
+    /// Maps no file.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED.
+    pub fn open(path: &Path) -> Result<MappedFile> {
+        Err(absent(path))
+    }
+
+    /// Reads the whole file as the contents of a module or of parameters. Errors contain the path.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn contents(path: &Path) -> Result<Contents> {
+        Contents::read(path)
+    }
+
+    pub(crate) fn of(_: &Contents) -> Option<&MappedFile> {
+        None
+    }
+
+    pub(crate) fn position(&self, _: *const u8) -> usize {
+        match self.0 {}
+    }
+
+    pub(crate) fn private(&self, _: Range<usize>) -> Result<WritableMapping> {
+        match self.0 {}
+    }
+}
+
+fn absent(path: &Path) -> Error {
+    Error::unimplemented(format!("mapping {}: the platform maps no files; read it instead", path.display()))
+}
