@@ -66,7 +66,6 @@ mod executables;
 #[cfg(feature = "std")]
 mod fences;
 mod import;
-#[cfg(feature = "std")]
 mod instance;
 mod location;
 mod module;
@@ -84,8 +83,9 @@ pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
 pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader};
+pub use crate::hal::BufferView;
 #[cfg(feature = "std")]
-pub use crate::hal::{BufferView, Device};
+pub use crate::hal::Device;
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
@@ -97,13 +97,13 @@ pub use crate::modules::hal_loader::HalLoaderState;
 pub use crate::modules::io_parameters::IoParametersState;
 #[cfg(feature = "std")]
 pub use crate::modules::vmvx::VmvxState;
-#[cfg(feature = "std")]
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
-    Tensor, natives,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, InlineNative, Input, PassedRef, Session, Tensor,
 };
+#[cfg(feature = "std")]
+pub use crate::session::{SessionBuilder, natives};
 pub use crate::vm::{
-    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, Limits, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{keep_iteration_order, settle_memory, settled};
@@ -120,7 +120,8 @@ pub use executables::*;
 pub use fences::{DeferredFence, signalled, signalled_with};
 pub use import::Import;
 #[cfg(feature = "std")]
-pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES, next_result};
+pub use instance::next_result;
+pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES};
 pub use location::{At, Here};
 pub use module::TranslatedModule;
 pub use operations::*;
