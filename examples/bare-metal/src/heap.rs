@@ -1,8 +1,11 @@
 //! A bump allocator in memory of a fixed size, which counts what is in use.
 //!
-//! Memory is returned when the last block is freed, or when all blocks are freed that were allocated after
-//! [`Heap::keep`]: a program calls it once, when it has loaded its model and called it for the first time. Calls after that free
-//! what they allocate.
+//! A block that is freed is reused for the next one of its size. Calls of a model with static shapes allocate the same sizes in the
+//! same order, so the heap is as large after the thousandth call as after the second one.
+//!
+//! The runtime returns an error if there is no memory for a buffer, but small objects such as reference counts cannot fail: without
+//! memory for them, a program ends. So blocks of more than [`Heap::SMALL`] bytes, which buffers are, leave [`Heap::RESERVE`] bytes
+//! free.
 #![allow(unsafe_code, reason = "an implementation of GlobalAlloc")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -10,8 +13,12 @@ use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// The largest alignment of a block: that of the runtime's buffers.
+/// The largest alignment of a block.
 const ALIGNMENT: usize = 64;
+/// Sizes of blocks are multiples of it: a free block holds a [`Free`].
+const UNIT: usize = 8;
+/// Stands for no block; others are numbered by the unit that they begin at, from 1 on. Zeros make a heap that takes no flash.
+const NONE: usize = 0;
 
 /// A heap of `SIZE` bytes.
 #[derive(Debug)]
@@ -28,30 +35,43 @@ pub struct Heap<const SIZE: usize> {
 struct Memory<const SIZE: usize>([u8; SIZE]);
 
 /// Offsets into the memory, and counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct State {
-    /// The first free byte.
+    /// The end of the highest block.
     top: usize,
-    /// The end of the blocks that stay.
-    kept: usize,
-    /// The number of blocks above them.
-    live: usize,
-    /// The highest `top` so far.
+    /// The first of the free blocks, which are below it.
+    free: usize,
+    /// The largest `top` so far.
     peak: usize,
     /// The number of allocations so far.
     allocations: usize,
 }
 
-// SAFETY: the state is accessed by `with` alone, which excludes others by `taken`; blocks belong to their owners.
+/// What a free block contains.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Free {
+    next: usize,
+    size: usize,
+}
+
+// SAFETY: the state and free blocks are accessed by `with` alone, which excludes others by `taken`; other blocks belong to their
+// owners.
 unsafe impl<const SIZE: usize> Sync for Heap<SIZE> {}
 
 impl<const SIZE: usize> Heap<SIZE> {
+    /// The largest size of a small object in bytes.
+    pub const SMALL: usize = 256;
+    /// Bytes that are for small objects alone: more than those of a call and of an error take.
+    pub const RESERVE: usize = 1024;
+
     /// Creates a heap without blocks.
     #[must_use]
     pub const fn new() -> Heap<SIZE> {
+        const { assert!(size_of::<Free>() <= UNIT && SIZE > Self::RESERVE) };
         Heap {
             memory: UnsafeCell::new(Memory([0; SIZE])),
-            state: UnsafeCell::new(State { top: 0, kept: 0, live: 0, peak: 0, allocations: 0 }),
+            state: UnsafeCell::new(State { top: 0, free: NONE, peak: 0, allocations: 0 }),
             taken: AtomicBool::new(false),
         }
     }
@@ -66,17 +86,38 @@ impl<const SIZE: usize> Heap<SIZE> {
         Some(result)
     }
 
-    fn state(&self) -> State {
-        self.with(|state| *state).unwrap_or_default()
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.memory.get().cast::<u8>().wrapping_add(offset)
     }
 
-    fn start(&self) -> *mut u8 {
-        self.memory.get().cast()
+    /// Unlinks the first free block that meets a condition on its offset and its size; returns its offset.
+    fn unlink(&self, state: &mut State, condition: impl Fn(usize, usize) -> bool) -> Option<usize> {
+        let link = |block: usize| self.at((block - 1) * UNIT).cast::<Free>();
+        let (mut previous, mut block) = (NONE, state.free);
+        while block != NONE {
+            // SAFETY: the block is free: `dealloc` wrote its link, and nobody else has its address.
+            let Free { next, size } = unsafe { link(block).read() };
+            if condition((block - 1) * UNIT, size) {
+                match previous {
+                    NONE => state.free = next,
+                    // SAFETY: as above, for the block before.
+                    _ => unsafe { (*link(previous)).next = next },
+                }
+                return Some((block - 1) * UNIT);
+            }
+            (previous, block) = (block, next);
+        }
+        None
     }
 
-    /// Makes all blocks permanent that are allocated.
-    pub fn keep(&self) {
-        self.with(|state| (state.kept, state.live) = (state.top, 0));
+    /// Extends the part of the memory that has blocks.
+    fn extend(&self, state: &mut State, layout: Layout) -> Option<usize> {
+        let limit = if layout.size() > Self::SMALL { SIZE - Self::RESERVE } else { SIZE };
+        let start = state.top.checked_next_multiple_of(layout.align())?;
+        let end = start.checked_add(layout.size()).filter(|end| *end <= limit)?;
+        state.top = end;
+        state.peak = state.peak.max(end);
+        Some(start)
     }
 
     /// Returns the size of the heap in bytes.
@@ -85,28 +126,22 @@ impl<const SIZE: usize> Heap<SIZE> {
         SIZE
     }
 
-    /// Returns the number of bytes that permanent blocks take.
-    #[must_use]
-    pub fn kept(&self) -> usize {
-        self.state().kept
-    }
-
     /// Returns the number of bytes up to the end of the highest block.
     #[must_use]
     pub fn used(&self) -> usize {
-        self.state().top
+        self.with(|state| state.top).unwrap_or(SIZE)
     }
 
     /// Returns the largest number of bytes in use so far.
     #[must_use]
     pub fn peak(&self) -> usize {
-        self.state().peak
+        self.with(|state| state.peak).unwrap_or(SIZE)
     }
 
     /// Returns the number of allocations so far.
     #[must_use]
     pub fn allocations(&self) -> usize {
-        self.state().allocations
+        self.with(|state| state.allocations).unwrap_or_default()
     }
 }
 
@@ -116,36 +151,38 @@ impl<const SIZE: usize> Default for Heap<SIZE> {
     }
 }
 
-// SAFETY: blocks are disjoint ranges of `memory`, because each begins at `top` or above it and moves it to its end, and `top` moves
-// back only over blocks that were freed. Their addresses are aligned, because the memory is to the largest alignment.
+/// The layout of the block for a request.
+fn block(layout: Layout) -> Option<Layout> {
+    let size = layout.size().max(1).checked_next_multiple_of(UNIT)?;
+    Layout::from_size_align(size, layout.align().max(UNIT)).ok().filter(|layout| layout.align() <= ALIGNMENT)
+}
+
+// SAFETY: blocks are disjoint ranges of `memory`: `extend` begins at `top` or above it and moves it to the end, `dealloc` moves it
+// back over free blocks alone, and a block is unlinked where it is reused. They have the size and the alignment of
+// their layout, because the memory is aligned to the largest alignment.
 unsafe impl<const SIZE: usize> GlobalAlloc for Heap<SIZE> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let block = self.with(|state| {
-            let start = state.top.checked_next_multiple_of(layout.align()).filter(|_| layout.align() <= ALIGNMENT)?;
-            let end = start.checked_add(layout.size()).filter(|end| *end <= SIZE)?;
-            state.top = end;
-            state.live += 1;
-            state.peak = state.peak.max(end);
+        let Some(layout) = block(layout) else { return null_mut() };
+        let found = self.with(|state| {
+            let fits = |start: usize, size| size == layout.size() && start.is_multiple_of(layout.align());
+            let found = self.unlink(state, fits).or_else(|| self.extend(state, layout))?;
             state.allocations += 1;
-            Some(start)
+            Some(found)
         });
-        match block.flatten() {
-            Some(start) => self.start().wrapping_add(start),
-            None => null_mut(),
-        }
+        found.flatten().map_or(null_mut(), |offset| self.at(offset))
     }
 
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        let Some(layout) = block(layout) else { return };
         self.with(|state| {
-            let start = block.addr() - self.start().addr();
-            if start < state.kept {
-                return;
-            }
-            state.live = state.live.saturating_sub(1);
-            if state.live == 0 {
-                state.top = state.kept;
-            } else if start + layout.size() == state.top {
-                state.top = start;
+            let start = address.addr() - self.at(0).addr();
+            // SAFETY: the caller frees the block, which is aligned to `UNIT` and has the size of a link or more.
+            unsafe { address.cast::<Free>().write(Free { next: state.free, size: layout.size() }) };
+            state.free = start / UNIT + 1;
+            loop {
+                let top = state.top;
+                let Some(highest) = self.unlink(state, |start, size| start + size == top) else { return };
+                state.top = highest;
             }
         });
     }

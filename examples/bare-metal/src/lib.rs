@@ -9,6 +9,7 @@ use core::panic::PanicInfo;
 use semihosting::{eprintln, process};
 
 pub mod heap;
+pub mod machine;
 
 /// The model: `build.rs` translates it.
 #[allow(missing_docs, reason = "generated code")]
@@ -16,8 +17,11 @@ pub mod digit {
     include!(concat!(env!("OUT_DIR"), "/digit.rs"));
 }
 
-/// The bytes that the program can allocate; `check` measures what it needs.
-pub const HEAP_BYTES: usize = 16 << 10;
+/// The bytes that the program can allocate. `check` measures what it needs, and fails if that is more.
+pub const HEAP_BYTES: usize = 7 << 10;
+
+/// The bytes of stack that the program may use, in which `check` measures it.
+pub const STACK_BYTES: usize = 4 << 10;
 
 /// The memory of the program.
 #[global_allocator]
