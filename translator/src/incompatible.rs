@@ -61,7 +61,8 @@ pub(crate) fn check(
 /// # Errors
 /// INCOMPATIBLE if the module needs a device; INVALID_ARGUMENT for constants in a file.
 pub(crate) fn check_no_std(module: &VerifiedModule, options: &Options) -> Result<()> {
-    if let Some(import) = module.imports().map(|import| import.full_name).find(|name| !name.starts_with("hal_inline.")) {
+    if let Some(import) = module.imports().map(|import| import.full_name).find(|name| !name.starts_with("hal_inline."))
+    {
         return Err(Error::incompatible(format!(
             "the module imports @{import}, and a program without `std` has hal_inline alone: compile the model with \
              --iree-execution-model=inline-static and --iree-hal-local-target-device-backends=vmvx-inline"
@@ -71,7 +72,9 @@ pub(crate) fn check_no_std(module: &VerifiedModule, options: &Options) -> Result
         return Err(Error::invalid_argument("a program without `std` has no loader for static libraries of kernels"));
     }
     match options.constants {
-        Constants::Loaded(_) => Err(Error::invalid_argument("a program without `std` cannot load constants from a file")),
+        Constants::Loaded(_) => {
+            Err(Error::invalid_argument("a program without `std` cannot load constants from a file"))
+        }
         Constants::Included | Constants::ModuleFile(_) => Ok(()),
     }
 }

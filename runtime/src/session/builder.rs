@@ -493,7 +493,6 @@ impl Session {
     pub(crate) fn device_list(&self) -> &Arc<[Arc<Device>]> {
         &self.devices
     }
-
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::{BorrowScope, Buffer, BufferView};
+use crate::session::{Element, InlineNative, Input, Memory, PassedRef, Session, Tensor, fits, shape_text};
 #[cfg(feature = "std")]
 use crate::session::{Function, SessionBuilder};
-use crate::session::{Element, InlineNative, Input, Memory, PassedRef, Session, Tensor, fits, shape_text};
 use crate::vm::{Context, Invocation, Limits, Ref, Stack, Step, TypedRefObject};
 #[cfg(feature = "std")]
 use crate::vm::{Module, Value};

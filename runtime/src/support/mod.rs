@@ -79,13 +79,13 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
 pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
+pub use crate::hal::BufferView;
+#[cfg(feature = "std")]
+pub use crate::hal::Device;
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
 pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader};
-pub use crate::hal::BufferView;
-#[cfg(feature = "std")]
-pub use crate::hal::Device;
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
@@ -103,8 +103,8 @@ pub use crate::session::{
 #[cfg(feature = "std")]
 pub use crate::session::{SessionBuilder, natives};
 pub use crate::vm::{
-    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, Limits, List, Module, Native, NoElements, Ref,
-    RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, Limits, List, Module, Native,
+    NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};

@@ -83,10 +83,10 @@ impl DynamicLibrary {
     }
 }
 
-/// Checks a file before the system's linker trusts it. Systems without ELF skip the check.
+/// Checks a file before the system's linker trusts it. Systems whose libraries are not ELF skip the check.
 fn check(bytes: &[u8]) -> Result<()> {
     match Machine::HOST {
-        Some(host) if cfg!(not(target_vendor = "apple")) => check_shared_object(bytes, host),
+        Some(host) if cfg!(not(any(target_vendor = "apple", windows))) => check_shared_object(bytes, host),
         _ => Ok(()),
     }
 }

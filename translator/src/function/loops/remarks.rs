@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use super::Scheduling;
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Order, Product, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
-use super::Scheduling;
 use incarnate_kernels::contraction::{FmaF32AnyOrder, Loop, Machine, Partial, Plan, Sums};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
