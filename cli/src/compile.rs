@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::Prefer;
 use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source, Target};
 use indicatif::ProgressBar;
 
@@ -24,8 +25,16 @@ pub(super) struct CompilerArguments {
     iree_compile: Option<PathBuf>,
     /// What a model is compiled for: native (machine code for this processor), portable (bytecode for every machine, fast where
     /// it is translated), both (in one file), or TRIPLE[:CPU]. The default is native, and portable with --untrusted.
+    /// `build` builds the program for TRIPLE[:CPU], too.
     #[arg(long, value_name = "TARGET", help_heading = "Models")]
     target: Option<Target>,
+}
+
+impl CompilerArguments {
+    /// Returns what models are compiled for, if the command line names it.
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -93,12 +102,19 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
 /// Compiles the models among the files of a command and puts their modules in their place.
 pub(super) fn compile_models(command: &mut Command) -> Result<()> {
     let untrusted = command.program().is_some_and(|program| program.untrusted);
+    let prefer = if let Command::Build(build) = command { Some(build.project.prefer) } else { None };
     let Some((compiler, mut files)) = command.files() else { return Ok(()) };
-    let default = if untrusted { Target::Portable } else { Target::Native };
-    let target = compiler.target.clone().unwrap_or(default);
+    let target = match (compiler.target.clone(), prefer) {
+        // The triple is that of the program.
+        (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
+        (Some(target), _) => target,
+        (None, _) if untrusted => Target::Portable,
+        (None, _) => Target::Native,
+    };
     // What cannot be read is an error of the command.
     files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));
-    if let (Some(target), []) = (&compiler.target, &*files) {
+    let is_of_program = prefer.is_some() && matches!(compiler.target, Some(Target::Triple(..)));
+    if let (Some(target), [], false) = (&compiler.target, &*files, is_of_program) {
         return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
     }
     for file in files {

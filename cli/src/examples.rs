@@ -47,6 +47,7 @@ pub(super) const TRANSLATE: &str = "Examples:
 pub(super) const BUILD: &str = "Examples:
   incarnate build model.vmfb -o model
   incarnate build model.vmfb -o model --target-cpu=x86-64-v3
+  incarnate build model.mlir -o model --target=aarch64-unknown-linux-gnu --prefer=portable
   incarnate build model.vmfb -o model --static-library=model.o=model_linked_library_query";
 
 pub(super) const PARAMETERS: &str = "Examples:

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
+
+use super::native::{foreign_formats, native};
 use super::program::Machine;
 use super::value::Value;
 
@@ -68,12 +71,21 @@ pub(crate) fn root() -> PathBuf {
     folders.find(|folder| folder.is_dir()).expect("tests/models")
 }
 
-/// All models, by name.
+/// All models, by name, without modules that have no kernels for this architecture.
 pub(crate) fn models() -> Vec<Model> {
     let entries = fs::read_dir(root()).expect("tests/models").map(|entry| entry.expect("an entry").path());
     let mut folders: Vec<PathBuf> = entries.filter(|path| path.join("cases.txt").exists()).collect();
     folders.sort();
-    folders.into_iter().map(read_model).collect()
+    folders.into_iter().map(read_model).filter(|model| !model.variants.is_empty()).collect()
+}
+
+/// Returns true if this architecture can run a module; says so if not.
+fn is_runnable(module: &Path) -> bool {
+    let foreign = foreign_formats(&fs::read(module).expect("a module"), ARCHITECTURE);
+    if let Some(formats) = &foreign {
+        println!("skipped: {} has kernels for {formats} only", module.display());
+    }
+    foreign.is_none()
 }
 
 /// Returns true if a file is a module, current or of the first generation.
@@ -83,7 +95,7 @@ fn is_module(path: &Path) -> bool {
 
 fn read_model(folder: PathBuf) -> Model {
     let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut variants: Vec<PathBuf> = files.filter(|path| is_module(path)).collect();
+    let mut variants: Vec<PathBuf> = files.filter(|path| is_module(path) && is_runnable(path)).collect();
     variants.sort();
     let text = fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
     let mut cases = Vec::new();
@@ -110,7 +122,7 @@ fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
         return;
     }
     if let Some(plugin) = line.strip_prefix("--executable_plugin=") {
-        case.plugins.push(folder.join(plugin));
+        case.plugins.push(folder.join(native(plugin)));
         return;
     }
     if let Some(parameters) = line.strip_prefix("--parameters=") {

@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure is one of the build")]
 
 mod kernels;
+#[path = "../support/native.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod native;
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use incarnate_bytecode::executable_format::ARCHITECTURES;
 use incarnate_translator::{Prefer, TargetFeatures};
 
 /// The sets of target features to multiversion for, one at a time, and none.
@@ -132,7 +136,7 @@ fn several_formats(models: &Path) {
     let left_out = |kind: &str| format!("left out, as {kind} executables are preferred");
     let (vmvx, elf) = ("vmvx-bytecode-fb", "embedded-elf-x86_64");
     // There is no machine code for another target to prefer.
-    let is_native = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|architecture| architecture == "x86_64");
+    let is_native = architecture() == "x86_64";
     let vmvx_fate = if is_native { left_out("native") } else { "translated".to_owned() };
     for (prefer, name, lines) in [
         (Prefer::Native, "native", [of(elf, "loaded by the program"), of(vmvx, &vmvx_fate)]),
@@ -163,14 +167,23 @@ fn reassociated(models: &Path, out_dir: &Path) -> String {
     )
 }
 
-/// Returns the module files of all models.
+/// Returns the name of the program's architecture in formats of machine code; none if no format names it.
+fn architecture() -> &'static str {
+    let target = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap();
+    ARCHITECTURES.iter().find(|row| row.0 == target).map_or("", |row| row.1)
+}
+
+/// Returns the module files of all models that programs for the target can run.
 fn modules(models: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for model in fs::read_dir(models).unwrap() {
         let model = model.unwrap().path();
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
-            found.extend(files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module")));
+            let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module"));
+            found.extend(files.filter(|path| {
+                native::foreign_formats(&fs::read(path).unwrap(), architecture()).is_none()
+            }));
         }
     }
     found.sort();

@@ -2,6 +2,7 @@
 
 mod project;
 mod sources;
+mod target;
 
 use std::fs;
 use std::io::Write;
@@ -18,6 +19,7 @@ use super::console::Console;
 use crate::tooling::atomic_file;
 use project::Project;
 use sources::Sources;
+pub(super) use target::ProgramTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct BuildArguments {
@@ -29,6 +31,10 @@ pub(super) struct BuildArguments {
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) compiler: CompilerArguments,
+    /// The linker for the target of --target=TRIPLE; by default the compiler of that name in PATH, such as
+    /// aarch64-linux-gnu-gcc.
+    #[arg(long, value_name = "PATH", help_heading = "Programs")]
+    pub(super) linker: Option<PathBuf>,
     /// The program to write.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
@@ -63,7 +69,8 @@ pub(super) struct Code {
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
     let code = Code { untrusted: arguments.untrusted, reassociate: arguments.reassociate };
-    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, code)?;
+    let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref())?;
+    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;
@@ -71,26 +78,27 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     Ok(Verdict::Success)
 }
 
-/// Builds the program of some modules, the main one last. Returns its length in bytes, and notes on the modules'
+/// Builds the program of some modules, the main one last, in a file, for a target. Returns its length in bytes, and notes on the modules'
 /// executables.
 ///
 /// # Errors
 /// Errors of loading and translating the modules, of cargo and the compiler, and of writing.
 pub(super) fn program(
     modules: &[PathBuf],
-    target: &Path,
+    file: &Path,
     arguments: &ProjectArguments,
+    target: &ProgramTarget,
     code: Code,
 ) -> Result<(u64, Vec<String>)> {
-    if target.is_dir() {
-        return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
+    if file.is_dir() {
+        return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", file.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
-    let project = Project::open(&sources, &arguments.target_cpu)?;
+    let project = Project::open(&sources, target, &arguments.target_cpu)?;
     let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(code.untrusted);
     let config = config.reassociate(code.reassociate);
-    let config = config.architecture(std::env::consts::ARCH);
+    let config = config.architecture(target.architecture());
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
-    let length = atomic_file::write(target, |temporary| fs::copy(&built, temporary))?;
+    let length = atomic_file::write(file, |temporary| fs::copy(&built, temporary))?;
     Ok((length, executables))
 }

@@ -1,5 +1,5 @@
 //! The cargo project of programs in the user's cache, one for each set of sources and target CPU: the programs' common
-//! dependencies are compiled once.
+//! dependencies are compiled once for each target.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +15,7 @@ use incarnate_translator::compiler::cache_folder;
 
 use super::super::static_library::StaticLibraryFile;
 use super::sources::Sources;
+use super::target::ProgramTarget;
 
 /// Name of the project's package, and of its program.
 const PACKAGE: &str = "incarnate-program";
@@ -25,19 +26,21 @@ const FLAG_SEPARATOR: &str = "\u{1f}";
 #[derive(Debug)]
 pub(super) struct Project {
     root: PathBuf,
+    target: ProgramTarget,
     flags: String,
     /// The open lock file.
     _lock: File,
 }
 
 impl Project {
-    /// Opens the project for a set of sources and a target CPU, and waits for other processes that use it.
+    /// Opens the project for a set of sources, a target and the CPU that the command line names, and waits for other processes that
+    /// use it.
     ///
     /// # Errors
     /// Errors of creating its folder and files.
-    pub(super) fn open(sources: &Sources, target_cpu: &str) -> Result<Project> {
-        let cpu = if target_cpu == "host" { "native" } else { target_cpu };
-        if cpu.is_empty() || cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
+    pub(super) fn open(sources: &Sources, target: &ProgramTarget, target_cpu: &str) -> Result<Project> {
+        let cpu = target.cpu(target_cpu);
+        if cpu.is_some_and(str::is_empty) || target_cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
         let flags = flags(cpu);
@@ -61,7 +64,7 @@ impl Project {
         };
         let lock = make().map_err(|error: std::io::Error| Error::from(error));
         let lock = lock.context(|| format!("creating the project '{}'", root.display()))?;
-        Ok(Project { root, flags, _lock: lock })
+        Ok(Project { root, target: target.clone(), flags, _lock: lock })
     }
 
     /// Builds the program of some modules, the main one last, translated by `config` and linked with the kernels of
@@ -97,8 +100,7 @@ impl Project {
         ));
         replace(&source.join("main.rs"), main.as_bytes()).context(|| format!("writing to '{}'", source.display()))?;
         self.compile(&libraries)?;
-        let program = self.root.join("target").join("release").join(format!("{PACKAGE}{}", env::consts::EXE_SUFFIX));
-        Ok((program, executables))
+        Ok((self.target.program(&self.root.join("target"), PACKAGE), executables))
     }
 
     /// Compiles the project, with archives in its source folder.
@@ -108,6 +110,7 @@ impl Project {
         let offline = offline.args(["--offline", "--format-version=1"]).output().map_err(no_cargo)?.status.success();
         let mut build = self.cargo("rustc");
         build.args(["--release", "--quiet"]).arg("--target-dir").arg(self.root.join("target"));
+        self.target.apply(&mut build);
         if offline {
             build.arg("--offline");
         }
@@ -131,11 +134,11 @@ impl Project {
 }
 
 /// Returns the compiler's flags: those of the environment, and the target CPU.
-fn flags(cpu: &str) -> String {
+fn flags(cpu: Option<&str>) -> String {
     let encoded = env::var("CARGO_ENCODED_RUSTFLAGS").ok();
     let plain = || Some(env::var("RUSTFLAGS").ok()?.split_whitespace().collect::<Vec<_>>().join(FLAG_SEPARATOR));
     let given = encoded.or_else(plain).filter(|flags| !flags.is_empty());
-    given.into_iter().chain([format!("-Ctarget-cpu={cpu}")]).collect::<Vec<_>>().join(FLAG_SEPARATOR)
+    given.into_iter().chain(cpu.map(|cpu| format!("-Ctarget-cpu={cpu}"))).collect::<Vec<_>>().join(FLAG_SEPARATOR)
 }
 
 fn manifest(sources: &Sources) -> String {

@@ -1,0 +1,207 @@
+//! The machine that a program is built for: this host, or another one, for which cargo needs a standard library and a linker.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use incarnate_runtime::{Error, Result};
+use incarnate_translator::compiler::Target;
+
+/// The target of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProgramTarget {
+    /// The name that Rust has for it; none for this host.
+    triple: Option<String>,
+    /// The CPU, if one is named.
+    cpu: Option<String>,
+    /// The architecture, as in `target_arch`.
+    architecture: String,
+    /// The end of a program's file name.
+    suffix: String,
+    /// The linker, unless it is cargo's own choice.
+    linker: Option<PathBuf>,
+}
+
+impl ProgramTarget {
+    /// This host, and its own CPU.
+    pub(crate) fn host() -> ProgramTarget {
+        ProgramTarget {
+            triple: None,
+            cpu: None,
+            architecture: env::consts::ARCH.to_owned(),
+            suffix: env::consts::EXE_SUFFIX.to_owned(),
+            linker: None,
+        }
+    }
+
+    /// The target of a program whose models are compiled for `models`, with the linker of the command line.
+    ///
+    /// # Errors
+    /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target.
+    pub(super) fn of(models: Option<&Target>, linker: Option<&Path>) -> Result<ProgramTarget> {
+        match (models, linker) {
+            (Some(Target::Triple(triple, cpu)), linker) => ProgramTarget::find(triple, cpu.as_deref(), linker),
+            (_, None) => Ok(ProgramTarget::host()),
+            (_, Some(linker)) => Err(Error::invalid_argument(format!(
+                "--linker={} is for programs for another machine: --target=TRIPLE names it",
+                linker.display()
+            ))),
+        }
+    }
+
+    /// Another machine, with a linker that is named, or found in PATH where the host's linker does not do.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if rustc does not know the target; NOT_FOUND without rustc, a standard library or a linker.
+    fn find(triple: &str, cpu: Option<&str>, linker: Option<&Path>) -> Result<ProgramTarget> {
+        let Some(facts) = rustc(&["--print", "cfg", "--target", triple])? else {
+            return Err(Error::invalid_argument(format!(
+                "rustc knows no target `{triple}`: `rustc --print target-list` lists them"
+            )));
+        };
+        let library = rustc(&["--print", "target-libdir", "--target", triple])?.unwrap_or_default();
+        if !Path::new(library.trim()).is_dir() {
+            return Err(Error::not_found(format!(
+                "Rust's standard library for {triple} is not installed: `rustup target add {triple}`"
+            )));
+        }
+        let architecture = fact(&facts, "target_arch").unwrap_or_default();
+        let is_configured = env::var_os(linker_variable(triple)).is_some_and(|value| !value.is_empty());
+        let is_foreign = fact(&facts, "target_os") == Some("linux") && architecture != env::consts::ARCH;
+        let linker = match linker {
+            Some(linker) => Some(linker.to_owned()),
+            None if is_foreign && !is_configured => Some(find_linker(triple)?),
+            None => None,
+        };
+        let suffix = match (fact(&facts, "target_os"), fact(&facts, "target_family")) {
+            (Some("windows"), _) => ".exe",
+            (_, Some("wasm")) => ".wasm",
+            _ => "",
+        };
+        Ok(ProgramTarget {
+            triple: Some(triple.to_owned()),
+            cpu: cpu.map(str::to_owned),
+            architecture: architecture.to_owned(),
+            suffix: suffix.to_owned(),
+            linker,
+        })
+    }
+
+    /// Returns the architecture, as in `target_arch`.
+    pub(super) fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// Returns the CPU to compile for, of a command line that names `named`, or the host's where that is "host"; `None` for the
+    /// oldest of another machine.
+    pub(super) fn cpu<'a>(&'a self, named: &'a str) -> Option<&'a str> {
+        match (named, &self.triple) {
+            ("host", None) => Some("native"),
+            ("host", Some(_)) => self.cpu.as_deref(),
+            (named, _) => Some(named),
+        }
+    }
+
+    /// Returns where cargo writes a package's program, in a target folder.
+    pub(super) fn program(&self, folder: &Path, package: &str) -> PathBuf {
+        let folder = self.triple.as_ref().map_or_else(|| folder.to_owned(), |triple| folder.join(triple));
+        folder.join("release").join(format!("{package}{}", self.suffix))
+    }
+
+    /// Tells a cargo command that compiles what it is to compile for.
+    pub(super) fn apply(&self, cargo: &mut Command) {
+        let Some(triple) = &self.triple else { return };
+        cargo.arg("--target").arg(triple);
+        if let Some(linker) = &self.linker {
+            cargo.env(linker_variable(triple), linker);
+        }
+    }
+}
+
+/// Returns the variable that names a target's linker to cargo.
+fn linker_variable(triple: &str) -> String {
+    format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace(['-', '.'], "_"))
+}
+
+/// Runs rustc; returns what it prints, and nothing if it fails.
+fn rustc(arguments: &[&str]) -> Result<Option<String>> {
+    let program = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(&program).args(arguments).output().map_err(|error| {
+        Error::not_found(format!(
+            "cannot run '{}' ({error}): programs are built by Rust's tools, see https://rustup.rs",
+            program.display()
+        ))
+    })?;
+    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// Returns the value of a target's configuration.
+fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
+    facts.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix("=\"")?.strip_suffix('"'))
+}
+
+/// Returns the names that GNU compilers have for a Linux target. Rust has its own start files for musl, so that a compiler for glibc
+/// links such programs, too.
+fn linkers(triple: &str) -> Vec<String> {
+    let mut parts = triple.split('-');
+    let (machine, system) = (parts.next().unwrap_or_default(), parts.next_back().unwrap_or_default());
+    let machine = match machine {
+        "riscv64gc" => "riscv64",
+        arm if arm.starts_with("arm") && !arm.starts_with("arm64") => "arm",
+        other => other,
+    };
+    let mut names = vec![format!("{machine}-linux-{system}-gcc")];
+    if system.starts_with("musl") {
+        names.push(format!("{machine}-linux-{}-gcc", system.replacen("musl", "gnu", 1)));
+    }
+    names
+}
+
+/// Finds a linker for a Linux target in PATH.
+fn find_linker(triple: &str) -> Result<PathBuf> {
+    let names = linkers(triple);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    let mut files = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    files.find(|file| file.is_file()).ok_or_else(|| {
+        let package = names.last().and_then(|name| name.strip_suffix("-gcc")).unwrap_or_default();
+        Error::not_found(format!(
+            "no linker for {triple}: {} is not in PATH (Debian's package gcc-{package}); --linker names another one",
+            names.join(" or ")
+        ))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_have_their_own_names_of_targets() {
+        assert_eq!(linkers("aarch64-unknown-linux-gnu"), ["aarch64-linux-gnu-gcc"]);
+        assert_eq!(linkers("riscv64gc-unknown-linux-gnu"), ["riscv64-linux-gnu-gcc"]);
+        assert_eq!(linkers("armv7-unknown-linux-gnueabihf"), ["arm-linux-gnueabihf-gcc"]);
+        assert_eq!(linkers("aarch64-unknown-linux-musl"), ["aarch64-linux-musl-gcc", "aarch64-linux-gnu-gcc"]);
+        assert_eq!(linker_variable("aarch64-unknown-linux-gnu"), "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER");
+    }
+
+    #[test]
+    fn facts_are_those_of_their_key() {
+        let facts = "target_arch=\"aarch64\"\ntarget_os=\"linux\"\nunix\n";
+        assert_eq!((fact(facts, "target_arch"), fact(facts, "target_os")), (Some("aarch64"), Some("linux")));
+        assert_eq!((fact(facts, "unix"), fact(facts, "target")), (None, None));
+    }
+
+    #[test]
+    fn the_host_has_its_own_cpu_and_other_machines_the_named_one() {
+        let host = ProgramTarget::host();
+        assert_eq!((host.cpu("host"), host.cpu("x")), (Some("native"), Some("x")));
+        let other = ProgramTarget { triple: Some("a-b".to_owned()), cpu: Some("c".to_owned()), ..host.clone() };
+        assert_eq!((other.cpu("host"), other.cpu("x")), (Some("c"), Some("x")));
+        assert_eq!(other.program(Path::new("t"), "p").parent(), Some(Path::new("t/a-b/release")));
+        let error = ProgramTarget::of(None, Some(Path::new("ld"))).unwrap_err();
+        assert!(error.to_string().contains("--linker=ld is for programs for another machine"), "{error}");
+        assert_eq!(ProgramTarget::of(Some(&Target::Portable), None).unwrap(), host);
+    }
+}
