@@ -70,7 +70,11 @@ fn digits_are_recognised() {
         assert_eq!((digits.len(), labels.len()), (360, 360));
         let right = digits.iter().zip(&labels).filter(|(digit, label)| digit == label).count();
         let accuracy = right as f64 / labels.len() as f64;
-        assert!(accuracy >= promised - 1e-6 && promised > 0.9, "{}: {accuracy}, {promised} promised", variant.display());
+        assert!(
+            accuracy >= promised - 1e-6 && promised > 0.9,
+            "{}: {accuracy}, {promised} promised",
+            variant.display()
+        );
     }
 }
 

@@ -1,5 +1,5 @@
 //! System libraries as executables and as plugins.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(target_feature = "crt-static")))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod kernels;

@@ -181,9 +181,9 @@ fn modules(models: &Path) -> Vec<PathBuf> {
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
             let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module"));
-            found.extend(files.filter(|path| {
-                native::foreign_formats(&fs::read(path).unwrap(), architecture()).is_none()
-            }));
+            found.extend(
+                files.filter(|path| native::foreign_formats(&fs::read(path).unwrap(), architecture()).is_none()),
+            );
         }
     }
     found.sort();
