@@ -7,7 +7,7 @@ use std::sync::Arc;
 use incarnate_bytecode::{Contents, StatusCode, VerifiedModule};
 use incarnate_translator::{Constants, LoopOutcome, Options, generate};
 
-fn module(path: &str) -> VerifiedModule {
+fn module(path: &str) -> Arc<VerifiedModule> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(path);
     VerifiedModule::load(Arc::new(Contents::from_vec(std::fs::read(path).unwrap()))).unwrap()
 }
