@@ -2,9 +2,12 @@
 //! lists every chapter.
 #![allow(clippy::expect_used, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+
+/// What the names of environment variables begin with.
+const VARIABLE: &str = "INCARNATE_";
 
 /// A Markdown file: its lines outside of code blocks.
 struct Page {
@@ -68,6 +71,29 @@ fn pages(folder: &Path, found: &mut BTreeMap<PathBuf, Page>) {
     }
 }
 
+/// Finds the names that begin with `INCARNATE_` in the files beneath a folder that `is_wanted` selects.
+fn variables(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !matches!(name, ".git" | "target" | "corpus" | "work") {
+                variables(&path, is_wanted, found);
+            }
+        } else if is_wanted(&path)
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            for rest in text.split(VARIABLE).skip(1) {
+                let is_of_name = |c: &char| c.is_ascii_uppercase() || *c == '_';
+                let name: String = rest.chars().take_while(is_of_name).collect();
+                if !name.is_empty() {
+                    found.insert(format!("{VARIABLE}{name}"));
+                }
+            }
+        }
+    }
+}
+
 /// Resolves `.` and `..` of a path by its text.
 fn normalized(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
@@ -122,4 +148,18 @@ fn the_summary_lists_every_chapter() {
             "docs/SUMMARY.md does not list {name}"
         );
     }
+}
+
+#[test]
+fn the_list_of_environment_variables_is_complete() {
+    let list = root().join("docs/environment.md");
+    let (mut used, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    let is_source = |path: &Path| {
+        // Scripts have no extension; their names are those of commands.
+        path.extension().is_none_or(|extension| ["rs", "sh", "py", "mjs", "js"].iter().any(|it| extension == *it))
+    };
+    variables(&root(), &is_source, &mut used);
+    variables(&root().join("docs"), &|path| path == list, &mut listed);
+    assert!(used.len() > 5, "only {used:?} were found");
+    assert_eq!(used, listed, "docs/environment.md does not list the variables that the source names");
 }

@@ -15,7 +15,7 @@
 //! | [`bytecode`] | archives, the ISA table, decoder, verifier, text form |
 //!
 //! Without the default feature `std`, on `core` and `alloc`, the crate consists of [`bytecode`], [`ir`], [`vm`], the buffers of
-//! [`hal`], and [`modules::hal_inline`].
+//! [`hal`], [`modules::hal_inline`], [`support`], and sessions without a device: [`session::Session::inline`].
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -27,7 +27,6 @@ pub mod modules;
 pub mod parameters;
 #[allow(unsafe_code, reason = "calls versions of code for processors that were found to have what they need")]
 pub mod processor;
-#[cfg(feature = "std")]
 pub mod session;
 pub mod support;
 #[cfg(all(feature = "web", target_family = "wasm"))]

@@ -69,7 +69,7 @@ fn machine(name: &str) -> &'static Machine {
     Machine::ALL.into_iter().find(|machine| machine.name == name).unwrap()
 }
 
-#[cfg(unix)]
+#[cfg(any(unix, all(windows, target_arch = "x86_64")))]
 mod run {
     use super::kernels::{Aligned, binding, dispatch};
     use super::*;

@@ -46,13 +46,14 @@ VMVX = Variant(
 )
 # The same with calls of the built-in micro-kernels where the compiler selects them.
 VMVX_MICROKERNELS = Variant("vmvx-microkernels", [*VMVX.flags, "--iree-vmvx-enable-microkernels"])
-# No device: the kernels are functions of the module itself, over buffers of `hal_inline`. Compiler 3.13.0 miscompiles
-# models that hold constants of more than one element.
+# No device: the kernels are functions of the module itself, over buffers of `hal_inline`. Compiler 3.13.0 drops the initialisers
+# of global constants then, so constants of all sizes are inlined into the kernels.
 INLINE_STATIC = Variant(
     "inline-static",
     [
         *(f if "backends=" not in f else "--iree-hal-local-target-device-backends=vmvx-inline" for f in VMVX.flags),
         "--iree-execution-model=inline-static",
+        "--iree-flow-inline-constants-max-byte-length=1048576",
     ],
 )
 # No device: the program loads its executables and dispatches them itself, through `hal_loader`.

@@ -151,6 +151,15 @@ impl Config {
         self
     }
 
+    /// Translates for a program without `std`, which depends on the crate `incarnate-runtime` with `default-features = false`: see
+    /// [`Options::no_std`]. `Module::load` then takes no device. Models must be compiled with
+    /// `--iree-execution-model=inline-static`. Call it before methods that set the crate's path or target features.
+    pub fn no_std(mut self) -> Config {
+        let Options { crate_path, target_features, no_std, .. } = Options::no_std();
+        self.options = Options { crate_path, target_features, no_std, ..self.options };
+        self
+    }
+
     /// Sets the architecture of the program, as `target_arch` names it, which machine code must have. The default is the target in
     /// a build script, and any architecture elsewhere.
     pub fn architecture(mut self, name: impl Into<String>) -> Config {

@@ -244,7 +244,7 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
     if symbols.is_empty() {
         return None;
     }
-    let path = &options.crate_path;
+    let path = options.runtime_path();
     let functions: Vec<Ident> = (0..symbols.len()).map(|index| format_ident!("library_{index}")).collect();
     Some(quote! {
         #[doc = " Kernel libraries that are linked into the program. The only unsafe code of this module asserts that they follow"]
@@ -255,7 +255,7 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
             reason = "the compiler emitted these functions for this module"
         )]
         mod libraries {
-            use #path::runtime::support;
+            use #path::support;
 
             unsafe extern "C" {
                 #(#[link_name = #symbols]

@@ -7,7 +7,7 @@ use incarnate_bytecode::{Error, Result, VerifiedModule};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::options::Target;
+use crate::options::{Constants, Options, Target};
 
 /// What helps.
 const HELP: &str = "`incarnate compile` compiles the model for this machine, and with --target=portable for every one";
@@ -54,6 +54,29 @@ pub(crate) fn check(
         #[cfg(not(any(#(#conditions),*)))]
         compile_error!(#message);
     }))
+}
+
+/// Checks that a program without `std` can run a module.
+///
+/// # Errors
+/// INCOMPATIBLE if the module needs a device; INVALID_ARGUMENT for constants in a file.
+pub(crate) fn check_no_std(module: &VerifiedModule, options: &Options) -> Result<()> {
+    if let Some(import) = module.imports().map(|import| import.full_name).find(|name| !name.starts_with("hal_inline."))
+    {
+        return Err(Error::incompatible(format!(
+            "the module imports @{import}, and a program without `std` has hal_inline alone: compile the model with \
+             --iree-execution-model=inline-static and --iree-hal-local-target-device-backends=vmvx-inline"
+        )));
+    }
+    if !options.static_libraries.is_empty() {
+        return Err(Error::invalid_argument("a program without `std` has no loader for static libraries of kernels"));
+    }
+    match options.constants {
+        Constants::Loaded(_) => {
+            Err(Error::invalid_argument("a program without `std` cannot load constants from a file"))
+        }
+        Constants::Included | Constants::ModuleFile(_) => Ok(()),
+    }
 }
 
 /// The configuration of programs that run machine code of a format; `None` for formats that every program runs.

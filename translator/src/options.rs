@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 /// How a module is translated. [`Options::default`] is right for programs that depend on the crate `incarnate`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Path of the crate `incarnate` in the program. Its own name by default.
+    /// Path of the crate `incarnate` in the program, or of `incarnate_runtime` for [`Options::no_std`]. Its own name by default.
     pub crate_path: TokenStream,
     /// Where the program takes the module's constants from.
     pub constants: Constants,
@@ -38,6 +38,9 @@ pub struct Options {
     pub static_libraries: Vec<String>,
     /// The program's devices have loaders of their own, so that executables of any format are accepted.
     pub own_loaders: bool,
+    /// The program has no `std`: the generated code names `incarnate_runtime` alone, and its API no device. Only modules whose kernels
+    /// are functions of their own can be translated so.
+    pub no_std: bool,
 }
 
 /// Sets of target features that functions can be multiversioned for: the microarchitecture levels of the x86-64 psABI.
@@ -177,7 +180,27 @@ impl Default for Options {
             unfuse: false,
             static_libraries: Vec::new(),
             own_loaders: false,
+            no_std: false,
         }
+    }
+}
+
+impl Options {
+    /// The options of programs without `std`.
+    #[must_use]
+    pub fn no_std() -> Options {
+        Options {
+            crate_path: quote::quote!(::incarnate_runtime),
+            target_features: Vec::new(),
+            no_std: true,
+            ..Options::default()
+        }
+    }
+
+    /// The path of the crate `incarnate_runtime` in the program.
+    pub(crate) fn runtime_path(&self) -> TokenStream {
+        let path = &self.crate_path;
+        if self.no_std { path.clone() } else { quote::quote!(#path::runtime) }
     }
 }
 

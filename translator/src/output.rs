@@ -67,6 +67,9 @@ fn check_size(size: usize) -> Result<()> {
 
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
+    if options.no_std {
+        incompatible::check_no_std(module, options)?;
+    }
     let target_features = TargetFeatures::bits(&options.target_features);
     let mut analysis = Analysis::new(module, names::functions(module), options)?;
     analysis.target_features = target_features;
@@ -94,8 +97,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         let table = ConstantTable::new(executable, &used, &options.constants, &replaced, &mut bytes);
         nested.push((analysis, table));
     }
-    let path = &options.crate_path;
-    let prelude = function::prelude(&quote!(#path::runtime));
+    let prelude = function::prelude(&options.runtime_path());
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
     let mut tables = vec![prelude.clone(), quote!(const _: () = support::expect_version(#version);)];
     tables.extend(other_targets);

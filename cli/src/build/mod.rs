@@ -36,6 +36,10 @@ pub(super) struct BuildArguments {
     /// aarch64-linux-gnu-gcc.
     #[arg(long, value_name = "PATH", help_heading = "Programs")]
     pub(super) linker: Option<PathBuf>,
+    /// Link the C library, too (musl), so that the program is one file that runs on any Linux. It is compiled for any CPU of the
+    /// architecture unless --target-cpu names one.
+    #[arg(long = "static", help_heading = "Programs")]
+    pub(super) is_static: bool,
     /// The program to write.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
@@ -75,9 +79,9 @@ pub(super) struct Code {
 }
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let BuildArguments { untrusted, reassociate, unfuse, .. } = *arguments;
+    let BuildArguments { untrusted, reassociate, unfuse, is_static, .. } = *arguments;
     let code = Code { untrusted, reassociate, unfuse };
-    let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref())?;
+    let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref(), is_static)?;
     let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
@@ -103,7 +107,12 @@ pub(super) fn program(
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, target, &arguments.target_cpu)?;
-    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(code.untrusted);
+    let config = Config::new().prefer(arguments.prefer).untrusted(code.untrusted);
+    // A program for one CPU has no variants for others.
+    let config = match target.cpu(&arguments.target_cpu) {
+        Some(_) => config.target_features(&[]),
+        None => config,
+    };
     let config = config.reassociate(code.reassociate).unfuse(code.unfuse);
     let config = config.architecture(target.architecture());
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;

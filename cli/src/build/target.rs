@@ -34,12 +34,21 @@ impl ProgramTarget {
         }
     }
 
-    /// The target of a program whose models are compiled for `models`, with the linker of the command line.
+    /// The target of a program whose models are compiled for `models`, with the linker of the command line. A static program has the
+    /// C library musl.
     ///
     /// # Errors
-    /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target.
-    pub(super) fn of(models: Option<&Target>, linker: Option<&Path>) -> Result<ProgramTarget> {
+    /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target, and for a static program on a system other
+    /// than Linux.
+    pub(super) fn of(models: Option<&Target>, linker: Option<&Path>, is_static: bool) -> Result<ProgramTarget> {
         match (models, linker) {
+            (Some(Target::Triple(triple, cpu)), linker) if is_static => {
+                ProgramTarget::find(&with_musl(triple)?, cpu.as_deref(), linker)
+            }
+            (_, linker) if is_static => {
+                let host = format!("{}-unknown-{}-gnu", env::consts::ARCH, env::consts::OS);
+                ProgramTarget::find(&with_musl(&host)?, None, linker)
+            }
             (Some(Target::Triple(triple, cpu)), linker) => ProgramTarget::find(triple, cpu.as_deref(), linker),
             (_, None) => Ok(ProgramTarget::host()),
             (_, Some(linker)) => Err(Error::invalid_argument(format!(
@@ -118,6 +127,20 @@ impl ProgramTarget {
     }
 }
 
+/// Returns the target of static programs for a Linux target.
+///
+/// # Errors
+/// INVALID_ARGUMENT for another system.
+fn with_musl(triple: &str) -> Result<String> {
+    match triple.rsplit_once("-linux-") {
+        Some((_, system)) if system.starts_with("musl") => Ok(triple.to_owned()),
+        Some((machine, system)) if system.starts_with("gnu") => {
+            Ok(format!("{machine}-linux-{}", system.replacen("gnu", "musl", 1)))
+        }
+        _ => Err(Error::invalid_argument(format!("--static is for programs for Linux, and not for {triple}"))),
+    }
+}
+
 /// Returns the variable that names a target's linker to cargo.
 fn linker_variable(triple: &str) -> String {
     format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace(['-', '.'], "_"))
@@ -187,6 +210,15 @@ mod tests {
     }
 
     #[test]
+    fn static_programs_have_musl() {
+        assert_eq!(with_musl("x86_64-unknown-linux-gnu").unwrap(), "x86_64-unknown-linux-musl");
+        assert_eq!(with_musl("armv7-unknown-linux-gnueabihf").unwrap(), "armv7-unknown-linux-musleabihf");
+        assert_eq!(with_musl("aarch64-unknown-linux-musl").unwrap(), "aarch64-unknown-linux-musl");
+        let error = with_musl("x86_64-pc-windows-gnu").unwrap_err().to_string();
+        assert!(error.contains("--static is for programs for Linux"), "{error}");
+    }
+
+    #[test]
     fn facts_are_those_of_their_key() {
         let facts = "target_arch=\"aarch64\"\ntarget_os=\"linux\"\nunix\n";
         assert_eq!((fact(facts, "target_arch"), fact(facts, "target_os")), (Some("aarch64"), Some("linux")));
@@ -200,8 +232,8 @@ mod tests {
         let other = ProgramTarget { triple: Some("a-b".to_owned()), cpu: Some("c".to_owned()), ..host.clone() };
         assert_eq!((other.cpu("host"), other.cpu("x")), (Some("c"), Some("x")));
         assert_eq!(other.program(Path::new("t"), "p").parent(), Some(Path::new("t/a-b/release")));
-        let error = ProgramTarget::of(None, Some(Path::new("ld"))).unwrap_err();
+        let error = ProgramTarget::of(None, Some(Path::new("ld")), false).unwrap_err();
         assert!(error.to_string().contains("--linker=ld is for programs for another machine"), "{error}");
-        assert_eq!(ProgramTarget::of(Some(&Target::Portable), None).unwrap(), host);
+        assert_eq!(ProgramTarget::of(Some(&Target::Portable), None, false).unwrap(), host);
     }
 }

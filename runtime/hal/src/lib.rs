@@ -46,7 +46,6 @@ pub mod mapping;
 pub mod mapping;
 mod memory;
 mod movable;
-#[cfg(feature = "std")]
 mod narrow_float;
 #[cfg(feature = "std")]
 mod pending;
@@ -82,7 +81,6 @@ pub use fence::Fence;
 pub use file::File;
 pub use incarnate_bytecode::{ElementType, EncodingType, NumericalType};
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
-#[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;
 #[cfg(feature = "std")]
 pub use pending::PendingOperations;

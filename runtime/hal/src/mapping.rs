@@ -107,6 +107,8 @@ mod tests {
         assert_eq!((start.addr() % 4096, length), (3, 5));
         let (start, _) = WritableMapping::open(&path).unwrap().as_mut_ptr();
         assert_eq!(start.addr() % 4096, 0);
+        // Windows keeps a file while it is mapped.
+        drop((contents, file));
         std::fs::remove_file(&path).unwrap();
         let error = MappedFile::open(&path).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);

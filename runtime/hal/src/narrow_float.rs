@@ -3,6 +3,7 @@
 //! The formats are those of IEEE 754 (`F16`), of arXiv:2209.05433 (`F8E5M2`, `F8E4M3FN`), of arXiv:2206.02915 (the `FNUZ`
 //! pair) and of the OCP Microscaling specification 1.0 (`F8E8M0FNU`, the 6- and 4-bit formats).
 
+use crate::bytecode::semantics::round_f64_even;
 use crate::{ElementType, NumericalType};
 
 /// The codes of a format that are not finite numbers.
@@ -169,7 +170,7 @@ impl NarrowFloat {
         let exponent = ((magnitude.to_bits() >> 52) as i32) - 1023;
         let lowest = if self.specials == Specials::Scale { -self.bias } else { 1 - self.bias };
         let exponent = exponent.max(lowest);
-        let units = (magnitude * power_of_two(self.mantissa_bits as i32 - exponent)).round_ties_even() as i64;
+        let units = round_f64_even(magnitude * power_of_two(self.mantissa_bits as i32 - exponent)) as i64;
         // Units count from the code of the exponent's first number; a carry increments the exponent.
         let first = i64::from(exponent - lowest) << self.mantissa_bits;
         if self.specials == Specials::Scale { (first + units - 1).max(0) } else { first + units }

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::buffer::BUFFER_BYTES;
-use crate::vm::{self, Block, BlockPool, Chunk, Ledger, Lock, SoleBuffer, TryLock};
+use crate::vm::{self, AtomicU64, Block, BlockPool, Chunk, Ledger, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.

@@ -1,7 +1,9 @@
 //! Host memory at addresses that kernels can use.
 
-use std::fmt;
-use std::ops::{Deref, DerefMut};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::{Deref, DerefMut};
 
 use super::element::Element;
 use super::input::Input;

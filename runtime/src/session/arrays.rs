@@ -1,5 +1,9 @@
 //! Nested arrays of Rust as tensors, and tensors as nested arrays.
 
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::aligned::AlignedVec;
@@ -59,7 +63,7 @@ impl<'a, T: ScalarElement, const A: usize> ToTensor<'a> for [T; A] {
 
 /// The elements of nested arrays.
 fn flattened<T: Element, A: Pod>(nested: &A) -> &[T] {
-    bytemuck::cast_slice(std::slice::from_ref(nested))
+    bytemuck::cast_slice(core::slice::from_ref(nested))
 }
 
 /// Conversions to tensors, of one rank above 1: the constants of the dimensions, outermost first, and the type.
@@ -95,7 +99,7 @@ macro_rules! to_nested {
             fn try_from(tensor: &Tensor<T>) -> Result<$type> {
                 check(tensor.shape(), &[$($dimension as u64),*])?;
                 let mut elements = <$type as Zeroable>::zeroed();
-                tensor.read(bytemuck::cast_slice_mut(std::slice::from_mut(&mut elements)))?;
+                tensor.read(bytemuck::cast_slice_mut(core::slice::from_mut(&mut elements)))?;
                 Ok(elements)
             }
         }

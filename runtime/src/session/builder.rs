@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::incompatible;
+use super::{Session, incompatible};
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
@@ -13,19 +13,8 @@ use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRea
 use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
-use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
+use crate::vm::{BytecodeModule, Context, Limits, Linkage, Module, Program};
 use crate::{Result, ResultExt};
-
-/// A linked program with its state and its devices. It finds and calls functions.
-///
-/// Clones share everything. Calls from several threads run concurrently and share the program's globals.
-#[derive(Clone, Debug)]
-pub struct Session {
-    context: Arc<Context>,
-    devices: Arc<[Arc<Device>]>,
-    allocator: Arc<Allocator>,
-    inputs_only_read: Option<InputsOnlyRead>,
-}
 
 /// Collects the modules, devices and options of a [`Session`].
 #[derive(Debug)]
@@ -494,12 +483,6 @@ impl Session {
         Session::builder().device(device).module_file(path).build()
     }
 
-    /// Returns the VM context.
-    #[must_use]
-    pub fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
     /// Returns the devices; empty if no module needs one.
     #[must_use]
     pub fn devices(&self) -> &[Arc<Device>] {
@@ -509,34 +492,6 @@ impl Session {
     /// Returns the devices, shared.
     pub(crate) fn device_list(&self) -> &Arc<[Arc<Device>]> {
         &self.devices
-    }
-
-    /// Returns the allocator of this session's tensors: the first device's, or the host's if there is no device.
-    #[must_use]
-    pub fn allocator(&self) -> &Arc<Allocator> {
-        &self.allocator
-    }
-
-    /// Returns the promise that arguments are only read, if it was made.
-    pub(crate) fn inputs_only_read(&self) -> Option<InputsOnlyRead> {
-        self.inputs_only_read
-    }
-
-    /// Forwards a signal of the hosting program, such as low memory, to all modules.
-    ///
-    /// # Errors
-    /// The first error of a module.
-    pub fn notify(&self, signal: vm::Signal) -> Result<()> {
-        self.context.notify(signal)
-    }
-
-    /// Creates a child session with a copy of the globals. Objects that the globals refer to are shared.
-    ///
-    /// # Errors
-    /// UNIMPLEMENTED where a module's state cannot be copied.
-    pub fn fork(&self) -> Result<Session> {
-        let context = self.context.fork()?;
-        Ok(Session { context, ..self.clone() })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rust types of tensor elements.
 #![allow(unsafe_code, reason = "types of one integer are declared to be plain data")]
 
-use std::fmt;
+use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 

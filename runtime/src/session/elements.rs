@@ -1,8 +1,10 @@
 //! The elements of a tensor for reading.
 
-use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
 
 use super::element::Element;
 use super::tensor::Tensor;

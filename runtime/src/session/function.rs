@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::builder::Session;
+use super::Session;
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL, Signature, ValueInfo};
 use crate::hal::{Device, Fence, Reached, wait_for_results};

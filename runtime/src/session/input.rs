@@ -1,6 +1,11 @@
 //! Arguments of typed functions: tensors, and host elements that become tensors.
 
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
@@ -161,7 +166,7 @@ impl PassedRef<'_> {
     }
 }
 
-impl std::ops::Deref for PassedRef<'_> {
+impl core::ops::Deref for PassedRef<'_> {
     type Target = Ref;
     #[inline]
     fn deref(&self) -> &Ref {
@@ -296,7 +301,7 @@ impl<T> From<Vec<T>> for Input<'_, T> {
 /// A tensor of rank 0.
 impl<'a, T: Element> From<&'a T> for Input<'a, T> {
     fn from(element: &'a T) -> Input<'a, T> {
-        Input { source: Source::Nested(std::slice::from_ref(element), &[]) }
+        Input { source: Source::Nested(core::slice::from_ref(element), &[]) }
     }
 }
 

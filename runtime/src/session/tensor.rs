@@ -1,14 +1,18 @@
 //! Tensors: typed, shaped arrays in a device's memory.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
 
+use super::Session;
 use super::arrays::ToTensor;
-use super::builder::Session;
 use super::element::Element;
 use super::input::Input;
-use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, Device, ElementType, EncodingType, InputsOnlyRead};
+use crate::hal::{Allocator, BufferParameters, BufferView, ElementType, EncodingType};
+#[cfg(feature = "std")]
+use crate::hal::{Buffer, Device, InputsOnlyRead};
 use crate::vm::{Ledger, array};
 use crate::{Error, Result};
 
@@ -28,36 +32,6 @@ impl<T: Element> Tensor<T> {
         Tensor::allocated(session.allocator(), shape, elements)
     }
 
-    /// Copies elements into the memory of a device. Sessions can share the tensor.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::new`].
-    pub fn on_device(device: &Device, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
-        Tensor::allocated(device.allocator(), shape, elements)
-    }
-
-    /// Creates a tensor on a device from nested arrays of up to 8 dimensions, a slice, a vector, a number, or with the feature
-    /// `ndarray` an array of that crate. A slice or a vector becomes a tensor of rank 1. In a session, [`Session::tensor`] does the
-    /// same.
-    ///
-    /// ```
-    /// # fn main() -> incarnate_runtime::Result<()> {
-    /// # use incarnate_runtime::{hal::Device, session::Tensor};
-    /// # let device = Device::create("local-sync")?;
-    /// let tensor = Tensor::from_values(&device, [[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
-    /// assert_eq!(tensor.shape(), [2, 3]);
-    /// let array: [[f32; 3]; 2] = tensor.try_into()?;
-    /// assert_eq!(array[1], [4.0, 5.0, 6.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED if memory is short.
-    pub fn from_values<'a>(device: &Device, values: impl ToTensor<'a, Element = T>) -> Result<Tensor<T>> {
-        Tensor::of_input(device.allocator(), values.into_input())
-    }
-
     fn of_input<'a>(allocator: &Arc<Allocator>, values: Input<'a, T>) -> Result<Tensor<T>> {
         let declared: Vec<Option<u64>> = values.own_shape().iter().copied().map(Some).collect();
         Tensor::from_view(values.into_owned_view(&**allocator, &declared)?)
@@ -74,53 +48,6 @@ impl<T: Element> Tensor<T> {
 
     pub(super) fn into_view(self) -> Arc<BufferView> {
         self.view
-    }
-
-    /// Creates a tensor from elements with shared ownership, such as an `Arc<Vec<T>>` or a mapped file. Elements that
-    /// begin at a multiple of 64 bytes are used in place; others are copied. The owner lives as long as the tensor, the
-    /// program or a pending operation needs it.
-    ///
-    /// Copy on write: the elements are copied before [`Tensor::write`] or the program writes to the tensor, and before
-    /// a machine-code kernel takes it, because such a kernel does not declare whether it writes. See
-    /// [`Tensor::of_owner_read_only`].
-    ///
-    /// # Errors
-    /// Those of [`Tensor::new`].
-    pub fn of_owner<O>(device: &Device, shape: &[u64], owner: Arc<O>) -> Result<Tensor<T>>
-    where
-        O: AsRef<[T]> + Send + Sync + 'static,
-    {
-        Tensor::of_bytes(shape, owner, |bytes| device.allocator().import_or_copy(bytes, BufferParameters::DEVICE))
-    }
-
-    /// Creates a tensor that uses an owner's elements in place and is read-only. The caller promises that the machine
-    /// code of the program's modules only reads its arguments. Writing to the tensor is an error.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::new`]; OUT_OF_RANGE if the elements do not begin at a multiple of 64 bytes.
-    pub fn of_owner_read_only<O>(
-        device: &Device,
-        shape: &[u64],
-        owner: Arc<O>,
-        promise: InputsOnlyRead,
-    ) -> Result<Tensor<T>>
-    where
-        O: AsRef<[T]> + Send + Sync + 'static,
-    {
-        let allocator = device.allocator();
-        Tensor::of_bytes(shape, owner, |bytes| allocator.import_read_only(bytes, BufferParameters::DEVICE, promise))
-    }
-
-    fn of_bytes<O: AsRef<[T]>>(
-        shape: &[u64],
-        owner: Arc<O>,
-        import: impl FnOnce(Arc<Bytes<T, O>>) -> Result<Arc<Buffer>>,
-    ) -> Result<Tensor<T>> {
-        let elements: &[T] = (*owner).as_ref();
-        check_count(shape, elements.len())?;
-        let buffer = import(Arc::new(Bytes { owner, element: PhantomData }))?;
-        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
-        Ok(Tensor { view, element: PhantomData })
     }
 
     pub(super) fn allocated(allocator: &Arc<Allocator>, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
@@ -280,6 +207,87 @@ impl<T: Element> Tensor<T> {
     }
 }
 
+/// Tensors in the memory of a device.
+#[cfg(feature = "std")]
+impl<T: Element> Tensor<T> {
+    /// Copies elements into the memory of a device. Sessions can share the tensor.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::new`].
+    pub fn on_device(device: &Device, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
+        Tensor::allocated(device.allocator(), shape, elements)
+    }
+
+    /// Creates a tensor on a device from nested arrays of up to 8 dimensions, a slice, a vector, a number, or with the feature
+    /// `ndarray` an array of that crate. A slice or a vector becomes a tensor of rank 1. In a session, [`Session::tensor`] does the
+    /// same.
+    ///
+    /// ```
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # use incarnate_runtime::{hal::Device, session::Tensor};
+    /// # let device = Device::create("local-sync")?;
+    /// let tensor = Tensor::from_values(&device, [[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(tensor.shape(), [2, 3]);
+    /// let array: [[f32; 3]; 2] = tensor.try_into()?;
+    /// assert_eq!(array[1], [4.0, 5.0, 6.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if memory is short.
+    pub fn from_values<'a>(device: &Device, values: impl ToTensor<'a, Element = T>) -> Result<Tensor<T>> {
+        Tensor::of_input(device.allocator(), values.into_input())
+    }
+
+    /// Creates a tensor from elements with shared ownership, such as an `Arc<Vec<T>>` or a mapped file. Elements that
+    /// begin at a multiple of 64 bytes are used in place; others are copied. The owner lives as long as the tensor, the
+    /// program or a pending operation needs it.
+    ///
+    /// Copy on write: the elements are copied before [`Tensor::write`] or the program writes to the tensor, and before
+    /// a machine-code kernel takes it, because such a kernel does not declare whether it writes. See
+    /// [`Tensor::of_owner_read_only`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::new`].
+    pub fn of_owner<O>(device: &Device, shape: &[u64], owner: Arc<O>) -> Result<Tensor<T>>
+    where
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        Tensor::of_bytes(shape, owner, |bytes| device.allocator().import_or_copy(bytes, BufferParameters::DEVICE))
+    }
+
+    /// Creates a tensor that uses an owner's elements in place and is read-only. The caller promises that the machine
+    /// code of the program's modules only reads its arguments. Writing to the tensor is an error.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::new`]; OUT_OF_RANGE if the elements do not begin at a multiple of 64 bytes.
+    pub fn of_owner_read_only<O>(
+        device: &Device,
+        shape: &[u64],
+        owner: Arc<O>,
+        promise: InputsOnlyRead,
+    ) -> Result<Tensor<T>>
+    where
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        let allocator = device.allocator();
+        Tensor::of_bytes(shape, owner, |bytes| allocator.import_read_only(bytes, BufferParameters::DEVICE, promise))
+    }
+
+    fn of_bytes<O: AsRef<[T]>>(
+        shape: &[u64],
+        owner: Arc<O>,
+        import: impl FnOnce(Arc<Bytes<T, O>>) -> Result<Arc<Buffer>>,
+    ) -> Result<Tensor<T>> {
+        let elements: &[T] = (*owner).as_ref();
+        check_count(shape, elements.len())?;
+        let buffer = import(Arc::new(Bytes { owner, element: PhantomData }))?;
+        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
+        Ok(Tensor { view, element: PhantomData })
+    }
+}
+
 #[cold]
 fn other_element(found: ElementType, wanted: ElementType) -> Error {
     Error::invalid_argument(format!("a tensor of {found} is not one of {wanted}"))
@@ -299,11 +307,13 @@ fn check_count(shape: &[u64], elements: usize) -> Result<()> {
 }
 
 /// The bytes of an owner's elements.
+#[cfg(feature = "std")]
 struct Bytes<T, O> {
     owner: Arc<O>,
     element: PhantomData<fn() -> T>,
 }
 
+#[cfg(feature = "std")]
 impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice((*self.owner).as_ref())
@@ -341,6 +351,8 @@ impl<T: Element> fmt::Debug for Tensor<T> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     #[test]

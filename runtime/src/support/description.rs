@@ -97,7 +97,6 @@ impl Description {
     /// Whether slices are passed to its functions in place instead of being copied. They are copied for programs that access
     /// memory without a device, and if no kernel is known to only read some binding. `inputs_only_read` says that the user
     /// promises this for kernels of machine code.
-    #[cfg(feature = "std")]
     pub(super) fn borrows_inputs(&self, inputs_only_read: bool) -> bool {
         let is_inline = self.imports.iter().any(|import| import.name.starts_with("hal_inline."));
         !is_inline && (inputs_only_read || self.loaders.is_empty() && self.executables.have_read_only_bindings())

@@ -38,6 +38,12 @@ impl Executables {
     /// No executables.
     #[cfg(not(feature = "std"))]
     pub const NONE: Executables = Executables {};
+
+    /// Whether a kernel only reads a binding.
+    #[cfg(not(feature = "std"))]
+    pub(super) fn have_read_only_bindings(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(feature = "std")]

@@ -1,14 +1,20 @@
 //! Instances of translated modules, which the typed methods of generated code call.
 
-use std::sync::Arc;
-use std::vec::Vec;
+use alloc::format;
+use alloc::sync::Arc;
+#[cfg(feature = "std")]
+use alloc::vec::{self, Vec};
 
 use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::{BorrowScope, Buffer, BufferView};
-use crate::session::{Element, Function, Input, Memory, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
-use crate::vm::{Context, Invocation, Module, Ref, Stack, Step, TypedRefObject, Value};
+use crate::session::{Element, InlineNative, Input, Memory, PassedRef, Session, Tensor, fits, shape_text};
+#[cfg(feature = "std")]
+use crate::session::{Function, SessionBuilder};
+use crate::vm::{Context, Invocation, Limits, Ref, Stack, Step, TypedRefObject};
+#[cfg(feature = "std")]
+use crate::vm::{Module, Value};
 use crate::{Error, Result, ResultExt};
 
 /// A translated module in a session. Clones share the state.
@@ -17,6 +23,7 @@ pub struct Instance {
     session: Session,
     state: Arc<State>,
     /// The index of the module in the session's program.
+    #[cfg(feature = "std")]
     index: usize,
     /// Slices are passed to the module's functions in place.
     borrows_inputs: bool,
@@ -31,15 +38,33 @@ impl Instance {
     ///
     /// # Errors
     /// Those of [`SessionBuilder::build`].
+    #[cfg(feature = "std")]
     pub fn new(builder: SessionBuilder, description: &'static Description) -> Result<Instance> {
         let module: Arc<dyn Module> = TranslatedModule::new(description);
-        let session = builder.module(module).build()?;
+        Instance::of_session(builder.module(module).build()?, description)
+    }
+
+    /// Creates a session of the module of a description, which needs no device.
+    ///
+    /// # Errors
+    /// Those of [`Session::inline`].
+    pub fn inline(description: &'static Description, natives: &[InlineNative], limits: Limits) -> Result<Instance> {
+        Instance::of_session(Session::inline(TranslatedModule::new(description), natives, limits)?, description)
+    }
+
+    fn of_session(session: Session, description: &'static Description) -> Result<Instance> {
         let context = session.context();
         let index = context.program().modules().len().saturating_sub(1);
         let state = context.state(index).cloned().and_then(|state| state.downcast_arc().ok());
         let state = state.ok_or_else(|| Error::internal("the last module of the session is not the translated one"))?;
         let borrows_inputs = description.borrows_inputs(session.inputs_only_read().is_some());
-        Ok(Instance { session, state, index, borrows_inputs })
+        Ok(Instance {
+            session,
+            state,
+            #[cfg(feature = "std")]
+            index,
+            borrows_inputs,
+        })
     }
 
     /// Returns the session.
@@ -78,8 +103,8 @@ impl Instance {
         let function = description.functions.get(row.function as usize);
         let mut attributes = function.into_iter().flat_map(|function| function.attributes);
         match attributes.find(|attribute| attribute.0 == crate::bytecode::DECLARATION) {
-            Some((_, declaration)) => error.context(std::format!("calling `{declaration}`")),
-            None => error.context(std::format!("calling @{}", row.name)),
+            Some((_, declaration)) => error.context(format!("calling `{declaration}`")),
+            None => error.context(format!("calling @{}", row.name)),
         }
     }
 
@@ -115,7 +140,8 @@ impl Instance {
     ///
     /// # Errors
     /// The errors of the call; the instance stays usable.
-    pub async fn call_async(&self, export: u32, arguments: Vec<Value>) -> Result<std::vec::IntoIter<Value>> {
+    #[cfg(feature = "std")]
+    pub async fn call_async(&self, export: u32, arguments: Vec<Value>) -> Result<vec::IntoIter<Value>> {
         let begin = || {
             let function =
                 Function::new(self.context().export(self.index, export)?, self.session.device_list().clone())?;
@@ -171,7 +197,7 @@ impl Instance {
         input: impl Into<Input<'a, T>>,
         dims: &[Option<u64>],
     ) -> Result<PassedRef<'a>> {
-        input.into().into_view(&**self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))
+        input.into().into_view(&**self.session.allocator(), dims).context(|| format!("argument `{name}`"))
     }
 
     /// Converts a result to a tensor; `dims` as for [`Instance::input`].
@@ -181,7 +207,7 @@ impl Instance {
     #[inline(always)]
     pub fn output<T: Element>(&self, name: &str, output: Ref, dims: &[Option<u64>]) -> Result<Tensor<T>> {
         let tensor = BufferView::from_ref(output).and_then(Tensor::from_view);
-        let tensor: Tensor<T> = tensor.context(|| std::format!("result `{name}`"))?;
+        let tensor: Tensor<T> = tensor.context(|| format!("result `{name}`"))?;
         if !fits(tensor.shape(), dims) {
             return Err(other_shape(name, tensor.shape(), dims));
         }
@@ -193,7 +219,7 @@ impl Instance {
     /// # Errors
     /// INVALID_ARGUMENT if it is not a buffer view.
     pub fn output_view(&self, name: &str, output: Ref) -> Result<Arc<BufferView>> {
-        BufferView::from_ref(output).context(|| std::format!("result `{name}`"))
+        BufferView::from_ref(output).context(|| format!("result `{name}`"))
     }
 }
 
@@ -217,7 +243,7 @@ impl<'env> BorrowedInputs<'_, 'env> {
         input: impl Into<Input<'env, T>>,
         dims: &[Option<u64>],
     ) -> Result<PassedRef<'env>> {
-        input.into().into_view(self, dims).context(|| std::format!("argument `{name}`"))
+        input.into().into_view(self, dims).context(|| format!("argument `{name}`"))
     }
 }
 
@@ -246,13 +272,14 @@ impl<'env> Memory<'env> for BorrowedInputs<'_, 'env> {
 
 #[cold]
 fn other_shape(name: &str, shape: &[u64], dims: &[Option<u64>]) -> Error {
-    Error::internal(std::format!("result `{name}` has shape {shape:?}, declared is {}", shape_text(dims)))
+    Error::internal(format!("result `{name}` has shape {shape:?}, declared is {}", shape_text(dims)))
 }
 
 /// Returns the next result of [`Instance::call_async`].
 ///
 /// # Errors
 /// INTERNAL if it has another type.
-pub fn next_result<T: crate::session::FromValue>(results: &mut std::vec::IntoIter<Value>) -> Result<T> {
+#[cfg(feature = "std")]
+pub fn next_result<T: crate::session::FromValue>(results: &mut vec::IntoIter<Value>) -> Result<T> {
     T::from_value(results.next().unwrap_or(Value::None)).context(|| "results of a call")
 }

@@ -67,7 +67,6 @@ mod executables;
 #[cfg(feature = "std")]
 mod fences;
 mod import;
-#[cfg(feature = "std")]
 mod instance;
 mod location;
 mod module;
@@ -81,12 +80,13 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
 pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
+pub use crate::hal::BufferView;
+#[cfg(feature = "std")]
+pub use crate::hal::Device;
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
 pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader};
-#[cfg(feature = "std")]
-pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
@@ -98,14 +98,14 @@ pub use crate::modules::hal_loader::HalLoaderState;
 pub use crate::modules::io_parameters::IoParametersState;
 #[cfg(feature = "std")]
 pub use crate::modules::vmvx::VmvxState;
-#[cfg(feature = "std")]
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
-    Tensor, natives,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, InlineNative, Input, PassedRef, Session, Tensor,
 };
+#[cfg(feature = "std")]
+pub use crate::session::{SessionBuilder, natives};
 pub use crate::vm::{
-    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
-    RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, Limits, List, Module, Native,
+    NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{TILE, Tiles, keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
@@ -121,7 +121,8 @@ pub use executables::*;
 pub use fences::{DeferredFence, signalled, signalled_with};
 pub use import::Import;
 #[cfg(feature = "std")]
-pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES, next_result};
+pub use instance::next_result;
+pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES};
 pub use location::{At, Here};
 pub use module::TranslatedModule;
 pub use operations::*;

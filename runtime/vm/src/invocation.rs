@@ -12,7 +12,6 @@ use super::call::CallBuffer;
 use super::context::Function;
 use super::meter::Fuel;
 use super::module::{BoundFunction, Completion};
-#[cfg(feature = "std")]
 use super::native::Step;
 use super::stack::{Limits, Stack};
 use super::value::Value;
@@ -244,7 +243,6 @@ impl Invocation {
     /// # Errors
     /// FAILED_PRECONDITION where a call is suspended; what the call fails with.
     #[inline]
-    #[cfg(feature = "std")]
     #[doc(hidden)]
     pub fn run<R>(
         &mut self,
@@ -271,7 +269,6 @@ impl Invocation {
     /// FAILED_PRECONDITION where a call is suspended; what the call fails with.
     // Inlined, since results that are passed on through memory are read in other pieces than they were just written in.
     #[inline(always)]
-    #[cfg(feature = "std")]
     #[doc(hidden)]
     pub fn run_whole<R>(&mut self, body: impl FnOnce(&mut Stack) -> Result<R>) -> Result<R> {
         if self.suspended.is_some() {

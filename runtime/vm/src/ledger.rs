@@ -4,9 +4,9 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use super::sync::Lock;
+use super::sync::{AtomicU64, Lock};
 use crate::{Error, Result};
 
 /// Counts the bytes and the objects that programs hold against limits. Clones share the counts, so that several sessions

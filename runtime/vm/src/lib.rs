@@ -84,7 +84,6 @@ pub use buffer::{
     settle_memory, settled,
 };
 pub use call::{CallBuffer, CallReader, CallValues};
-#[cfg(feature = "std")]
 #[doc(hidden)]
 pub use context::InvocationGuard;
 pub use context::{Context, Function};
@@ -111,7 +110,7 @@ pub use shared::arc_of;
 pub use shared::{Identified, RefObject};
 pub use stack::{Iterations, Limits, Stack, WaitSource};
 #[doc(hidden)]
-pub use sync::{Lock, Once, TryLock};
+pub use sync::{AtomicU64, Lock, Once, TryLock};
 pub use trace::Traced;
 pub use value::{Value, ValueType};
 

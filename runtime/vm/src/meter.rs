@@ -1,7 +1,7 @@
 //! The steps and the time that a call may take.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 #[cfg(feature = "std")]
 use std::sync::OnceLock;
 #[cfg(feature = "std")]
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[cfg(feature = "std")]
 use crate::clock::Instant;
 
-use crate::{Result, failure};
+use crate::{AtomicU64, Result, failure};
 
 /// Steps that a stack takes from its meter at once, and steps of a call between two readings of the clock: some tenths of a
 /// millisecond of interpreted branches.

@@ -3,6 +3,12 @@
 
 use crate::Result;
 
+#[cfg(target_has_atomic = "64")]
+pub use core::sync::atomic::AtomicU64;
+/// Behind a lock: the processor has no atomic operations on 64 bits.
+#[cfg(not(target_has_atomic = "64"))]
+pub use portable_atomic::AtomicU64;
+
 #[cfg(not(feature = "std"))]
 use spin::{Mutex as Inner, MutexGuard as InnerGuard};
 #[cfg(feature = "std")]

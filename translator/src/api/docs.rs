@@ -68,10 +68,15 @@ fn list(docs: &mut Vec<String>, title: &str, values: &[Value]) {
 fn example(signature: &Signature<'_>, options: &Options) -> Vec<String> {
     let path = options.crate_path.to_string().replace(' ', "");
     let path = path.trim_start_matches("::");
-    let mut lines = vec![format!("let module = Module::load(&{path}::Device::create(\"local-task\")?)?;")];
+    // Where tensors and the types of their elements are.
+    let types = if options.no_std { format!("{path}::session") } else { path.to_owned() };
+    let mut lines = vec![match options.no_std {
+        true => "let module = Module::load()?;".to_owned(),
+        false => format!("let module = Module::load(&{path}::Device::create(\"local-task\")?)?;"),
+    }];
     let mut arguments = Vec::new();
     for value in &signature.parameters {
-        let (prepared, passed) = argument(value, signature, path);
+        let (prepared, passed) = argument(value, signature, &types);
         lines.extend(prepared.map(|text| format!("let {} = {text};", value.ident)));
         arguments.push(passed);
     }
@@ -120,7 +125,7 @@ fn argument(value: &Value, signature: &Signature<'_>, path: &str) -> (Option<Str
             if shape.iter().filter(|dim| dim.is_none()).count() < 2 {
                 return (variable, format!("&{ident}"));
             }
-            (variable, format!("{path}::runtime::session::Input::new(&[{}], &{ident})", dims.join(", ")))
+            (variable, format!("{path}::Input::new(&[{}], &{ident})", dims.join(", ")))
         }
         Kind::Storage(element) => {
             let stored = value.info.stored_output().and_then(|output| signature.results.get(output)?.info.shape());

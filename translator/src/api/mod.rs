@@ -34,9 +34,11 @@ const SUPPORT: &[&str] = &[
     "F8E5M2FNUZ",
     "F8E8M0FNU",
     "I1",
+    "InlineNative",
     "Input",
     "Instance",
     "BorrowedRef",
+    "Limits",
     "Ref",
     "Result",
     "Session",
@@ -60,7 +62,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     let mut methods = Scope::with(METHODS.iter().copied());
     let mut types = Scope::with(TYPES.iter().chain(SUPPORT).copied());
     let signatures = Signature::all(analysis.module, &analysis.recovered, &mut methods, &mut types);
-    let path = &options.crate_path;
+    let path = options.runtime_path();
     let mut items = Vec::new();
     items.push(module_struct(analysis.module, options));
     for signature in &signatures {
@@ -68,8 +70,9 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     }
     items.push(implementation(analysis, &signatures, options));
     let doc = doc(&format!(
-        "Returns the module {} for `SessionBuilder::module`.",
-        code(&format!("@{}", analysis.module.name()))
+        "Returns the module {} for `{}`.",
+        code(&format!("@{}", analysis.module.name())),
+        if options.no_std { "Session::inline" } else { "SessionBuilder::module" }
     ));
     items.push(quote! {
         #[doc = #doc]
@@ -82,7 +85,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     let mut used = HashSet::new();
     items.iter().for_each(|item: &TokenStream| identifiers(item.clone(), &mut used));
     let imports = SUPPORT.iter().filter(|name| used.contains(**name)).map(|name| format_ident!("{name}"));
-    items.insert(0, quote!(use #path::runtime::support::{#(#imports),*};));
+    items.insert(0, quote!(use #path::support::{#(#imports),*};));
     items
 }
 
@@ -137,7 +140,7 @@ fn natives(analysis: &Analysis<'_>) -> Vec<TokenStream> {
 
 fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options: &Options) -> TokenStream {
     let methods = signatures.iter().map(|signature| method(signature, analysis, options));
-    let natives = natives(analysis);
+    let load = if options.no_std { load_inline(analysis) } else { load(analysis) };
     quote! {
         #[allow(
             dead_code,
@@ -152,22 +155,7 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options
             reason = "names and signatures are the module's, and programs use parts of them"
         )]
         impl Module {
-            /// Creates the module's state on a device and runs its initialisers.
-            ///
-            /// # Errors
-            /// Errors of linking the module and of its initialisers.
-            pub fn load(device: &Arc<Device>) -> Result<Module> {
-                let builder = SessionBuilder::with_natives(&[#(#natives),*]);
-                Module::load_with(builder.shared_device(device.clone()))
-            }
-
-            /// Adds the module to a session after the modules of the builder, and builds it.
-            ///
-            /// # Errors
-            /// Those of [`Module::load`].
-            pub fn load_with(builder: SessionBuilder) -> Result<Module> {
-                Ok(Module { instance: Instance::new(builder, &translated::MODULE)? })
-            }
+            #load
 
             /// Returns the session.
             #[must_use]
@@ -176,6 +164,56 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options
             }
 
             #(#methods)*
+        }
+    }
+}
+
+/// The methods that load the module.
+fn load(analysis: &Analysis<'_>) -> TokenStream {
+    let natives = natives(analysis);
+    quote! {
+        /// Creates the module's state on a device and runs its initialisers.
+        ///
+        /// # Errors
+        /// Errors of linking the module and of its initialisers.
+        pub fn load(device: &Arc<Device>) -> Result<Module> {
+            let builder = SessionBuilder::with_natives(&[#(#natives),*]);
+            Module::load_with(builder.shared_device(device.clone()))
+        }
+
+        /// Adds the module to a session after the modules of the builder, and builds it.
+        ///
+        /// # Errors
+        /// Those of [`Module::load`].
+        pub fn load_with(builder: SessionBuilder) -> Result<Module> {
+            Ok(Module { instance: Instance::new(builder, &translated::MODULE)? })
+        }
+    }
+}
+
+/// The methods that load the module in a program without `std`.
+fn load_inline(analysis: &Analysis<'_>) -> TokenStream {
+    let imports = analysis.module.imports().count() as u32;
+    let natives = match (imports, (0..imports).all(|ordinal| analysis.is_direct(ordinal))) {
+        (0, _) => None,
+        (_, true) => Some(quote!(InlineNative::DIRECT)),
+        (_, false) => Some(quote!(InlineNative::PACKED)),
+    };
+    quote! {
+        /// Creates the module's state in memory of the global allocator and runs its initialisers.
+        ///
+        /// # Errors
+        /// Errors of linking the module and of its initialisers.
+        pub fn load() -> Result<Module> {
+            Module::load_with(Limits::default())
+        }
+
+        /// Loads the module with limits for its calls.
+        ///
+        /// # Errors
+        /// Those of [`Module::load`].
+        pub fn load_with(limits: Limits) -> Result<Module> {
+            Ok(Module { instance: Instance::inline(&translated::MODULE, &[#natives], limits)? })
         }
     }
 }

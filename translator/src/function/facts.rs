@@ -9,6 +9,7 @@ use incarnate_bytecode::semantics;
 use incarnate_bytecode::{Budget, Error, Result, ResultExt};
 
 use super::imports::Imports;
+use super::loops::Scheduling;
 use super::metering::bulk_work;
 use super::outline::Needs;
 use super::suspend::suspensions;
@@ -27,7 +28,7 @@ pub(super) fn analyze<'m>(
     names: Vec<FunctionName>,
     options: &Options,
 ) -> Result<Analysis<'m>> {
-    let Options { untrusted, reassociate, unfuse, .. } = *options;
+    let Options { untrusted, reassociate, unfuse, no_std, .. } = *options;
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("the numbers of names and functions differ"));
     }
@@ -86,7 +87,7 @@ pub(super) fn analyze<'m>(
         types,
         taken,
         untrusted,
-        order: if reassociate { Order::Any } else { Order::Bytecode },
+        scheduling: Scheduling { order: if reassociate { Order::Any } else { Order::Bytecode }, is_scalar: no_std },
         target_features: 0,
         size,
         is_executable: false,

@@ -38,7 +38,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -47,6 +46,7 @@ use crate::executables::Creations;
 use crate::names::FunctionName;
 use crate::options::Options;
 use imports::Imports;
+use loops::Scheduling;
 pub use loops::{LoopOutcome, LoopRemark};
 pub(crate) use shared::{NestFunction, Nests};
 use types::Types;
@@ -106,8 +106,8 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
-    /// The order of float reductions.
-    order: Order,
+    /// How nests are scheduled.
+    scheduling: Scheduling,
     /// The target features for which functions with long loops over buffers are multiversioned.
     pub(crate) target_features: u8,
     /// The number of instructions, operands and arguments of edges, and those that functions and exports count for.
@@ -176,7 +176,7 @@ impl<'m> Analysis<'m> {
 
     /// The remarks about the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopRemark> {
-        loops::remarks(self.module, &self.bodies, self.untrusted, self.order)
+        loops::remarks(self.module, &self.bodies, self.untrusted, self.scheduling)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

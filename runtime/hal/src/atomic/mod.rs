@@ -16,7 +16,9 @@ pub use cell::SharedCell;
 #[cfg(not(any(loom, perturb)))]
 pub use core::hint::spin_loop;
 #[cfg(not(any(loom, perturb)))]
-pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+#[cfg(not(any(loom, perturb)))]
+pub use incarnate_vm::AtomicU64;
 #[cfg(all(feature = "std", not(any(loom, perturb))))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(all(feature = "std", not(any(loom, perturb))))]

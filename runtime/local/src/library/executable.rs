@@ -15,8 +15,9 @@ use super::abi::{
     DispatchState, Environment, FEATURE_NONE, ImportTable, LOCAL_MEMORY_PAGE_SIZE, Library, LibraryHeader, LibraryV05,
     MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_5, VERSION_0_6, WorkgroupState,
 };
+use super::convention::CallingConvention;
 use super::float_state::FlushDenormals;
-use super::imports::{ImportRegistry, Imports, call_import};
+use super::imports::{ImportRegistry, Imports};
 use super::processor_data;
 use crate::grid::Cursor;
 use crate::vm::array;
@@ -48,6 +49,8 @@ pub struct LibraryParameters<'a> {
     pub constants: &'a [u32],
     /// Resolves the library's imports; the executable keeps it alive.
     pub imports: ImportRegistry,
+    /// How the library's functions are called.
+    pub convention: CallingConvention,
 }
 
 /// The part of an export that a dispatch needs.
@@ -62,6 +65,7 @@ struct Kernel {
 /// The kernels of a library with their environment.
 pub struct LibraryExecutable {
     kernels: Box<[Kernel]>,
+    convention: CallingConvention,
     environment: Box<Environment>,
     functions: Box<[FunctionInfo]>,
     name: String,
@@ -105,18 +109,19 @@ impl LibraryExecutable {
         let constants: Box<[u32]> = parameters.constants.into();
         let mut environment = Box::new(environment(&constants));
         // SAFETY: as the caller's.
-        let (library, reader) = unsafe { offered(query, &environment) }?;
+        let (library, reader) = unsafe { offered(query, parameters.convention, &environment) }?;
         // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
         let name = unsafe { check_header(*library) }?;
         // SAFETY: `reader` belongs to the version that the library answered for.
         let tables = unsafe { reader(library, parameters) }.map_err(|error| error.context(name.clone()))?;
         if !tables.imports.is_empty() {
-            environment.import_thunk = Some(call_import);
+            environment.import_thunk = Some(parameters.convention.import_thunk());
             environment.import_functions = tables.imports.functions.as_ptr();
             environment.import_contexts = tables.imports.contexts.as_ptr();
         }
         Ok(LibraryExecutable {
             kernels: tables.kernels.into(),
+            convention: parameters.convention,
             environment,
             functions: tables.functions.into(),
             name,
@@ -217,6 +222,7 @@ impl LocalExecutable for LibraryExecutable {
             local_memory: worker.local_memory.as_mut_ptr().cast(),
             local_memory_size: u32::try_from(worker.local_memory.len()).unwrap_or(u32::MAX),
         };
+        reserve_stack();
         // SAFETY: until the guard is dropped, after the loop, only kernels and integer code run.
         let mode = unsafe { FlushDenormals::enter() };
         let code = loop {
@@ -225,8 +231,10 @@ impl LocalExecutable for LibraryExecutable {
             // `_code` keeps mapped. Both states and the environment outlive the call. The numbers of constants and
             // bindings and the size of local memory are what the export asks for (compared above), and the caller keeps
             // the bindings' memory alive (contract of `LocalExecutable::dispatch`).
-            let code =
-                unsafe { (kernel.function)(&raw const *self.environment, &raw const dispatch, &raw const state) };
+            let code = unsafe {
+                let environment = &raw const *self.environment;
+                self.convention.dispatch(kernel.function, environment, &raw const dispatch, &raw const state)
+            };
             if code != 0 || !cursor.advance() {
                 break code;
             }
@@ -238,6 +246,20 @@ impl LocalExecutable for LibraryExecutable {
         if code == 0 { Ok(()) } else { Err(self.kernel_failed(function, code, &state)) }
     }
 }
+
+/// Commits the stack that kernels use, which do not probe it as programs for Windows must: a frame of more than a page could
+/// step over the guard page. The compiler's limit for the arrays of a kernel is 32 KiB.
+#[cfg(windows)]
+#[inline(never)]
+fn reserve_stack() {
+    // Rust probes a frame of this size page by page.
+    core::hint::black_box(&mut core::mem::MaybeUninit::<[u8; 128 << 10]>::uninit());
+}
+
+/// Does nothing: the system commits the stack at any access.
+#[cfg(not(windows))]
+#[inline(always)]
+fn reserve_stack() {}
 
 /// The environment of kernels without imports.
 fn environment(constants: &[u32]) -> Environment {
@@ -254,11 +276,15 @@ fn environment(constants: &[u32]) -> Environment {
 ///
 /// # Safety
 /// `query` must be the query function of a library that follows the ABI.
-unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*const *const LibraryHeader, Reader)> {
+unsafe fn offered(
+    query: QueryFunction,
+    convention: CallingConvention,
+    environment: &Environment,
+) -> Result<(*const *const LibraryHeader, Reader)> {
     let mut versions = VERSIONS.iter();
     let found = versions.find_map(|&(version, _, reader)| {
         // SAFETY: by contract; the environment outlives the call.
-        let library = unsafe { query(version, environment) };
+        let library = unsafe { convention.query(query, version, environment) };
         (!library.is_null()).then_some((library, reader))
     });
     found.ok_or_else(|| {
@@ -279,7 +305,7 @@ unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*c
 /// Those of [`LibraryExecutable::load`].
 pub(crate) unsafe fn library_name(query: QueryFunction) -> Result<String> {
     // SAFETY: as the caller's.
-    let (library, _) = unsafe { offered(query, &environment(&[])) }?;
+    let (library, _) = unsafe { offered(query, CallingConvention::Host, &environment(&[])) }?;
     // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
     unsafe { check_header(*library) }
 }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -211,20 +211,4 @@ impl Imports {
         imports.contexts = array::filled(imports.len(), core::ptr::null_mut())?;
         Ok(imports)
     }
-}
-
-/// The [`ImportThunk`](super::abi::ImportThunk) of libraries: a direct call, because kernels use the host's C calling
-/// convention.
-///
-/// # Safety
-/// That of [`ImportFunction`].
-pub(super) unsafe extern "C" fn call_import(
-    function: ImportFunction,
-    parameters: *mut c_void,
-    context: *mut c_void,
-    reserved: *mut c_void,
-) -> c_int {
-    // SAFETY: the kernel passes an entry of the environment's import table with its context, which `Import::new`
-    // promises to be callable.
-    unsafe { function(parameters, context, reserved) }
 }

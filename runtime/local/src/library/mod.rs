@@ -7,6 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`abi`] | the ABI's structures, constants and function types |
+//! | [`convention`](CallingConvention) | calls by the convention of a library |
 //! | [`executable`](LibraryExecutable) | a queried library as a [`LocalExecutable`](super::LocalExecutable) |
 //! | [`imports`](ImportProvider) | functions of the program that kernels may call |
 //! | [`processor`](processor_data) | the processor features in the executable environment |
@@ -20,6 +21,7 @@
 //! calls with wrong numbers of operands.
 
 pub mod abi;
+mod convention;
 mod executable;
 mod float_state;
 mod imports;
@@ -28,6 +30,7 @@ mod processor;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests;
 
+pub use convention::CallingConvention;
 pub use executable::{LibraryExecutable, LibraryParameters};
 pub(crate) use executable::{library_name, text};
 pub use float_state::FlushDenormals;

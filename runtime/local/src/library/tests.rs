@@ -9,7 +9,7 @@ use core::ptr;
 use std::sync::Mutex;
 
 use super::abi::*;
-use super::{Import, ImportProvider, ImportRegistry, LibraryExecutable, LibraryParameters};
+use super::{CallingConvention, Import, ImportProvider, ImportRegistry, LibraryExecutable, LibraryParameters};
 use crate::vm::Fuel;
 use crate::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
 use crate::{Error, Result, StatusCode};
@@ -83,7 +83,7 @@ impl Parts {
         let library: *const Library = Box::leak(Box::new(library));
         // One query function serves all tests: it returns a thread-local library.
         CURRENT.set(library.cast());
-        let parameters = LibraryParameters { constants, imports };
+        let parameters = LibraryParameters { constants, imports, convention: CallingConvention::Host };
         // SAFETY: the parts follow the ABI, unless a test damages a field that is checked; they live for good.
         unsafe { LibraryExecutable::load(query, &parameters, Box::new(())) }
     }
@@ -288,7 +288,8 @@ fn damaged_libraries_are_refused() {
     unsafe extern "C" fn newer(_version: u32, _environment: *const Environment) -> *const *const LibraryHeader {
         ptr::null()
     }
-    let parameters = LibraryParameters { constants: &[], imports: ImportRegistry::default() };
+    let parameters =
+        LibraryParameters { constants: &[], imports: ImportRegistry::default(), convention: CallingConvention::Host };
     // SAFETY: answers no version, as the ABI allows.
     let error = unsafe { LibraryExecutable::load(newer, &parameters, Box::new(())) }.unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible);

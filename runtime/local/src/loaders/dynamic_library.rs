@@ -83,10 +83,10 @@ impl DynamicLibrary {
     }
 }
 
-/// Checks a file before the system's linker trusts it. Systems without ELF skip the check.
+/// Checks a file before the system's linker trusts it. Systems whose libraries are not ELF skip the check.
 fn check(bytes: &[u8]) -> Result<()> {
     match Machine::HOST {
-        Some(host) if cfg!(not(target_vendor = "apple")) => check_shared_object(bytes, host),
+        Some(host) if cfg!(not(any(target_vendor = "apple", windows))) => check_shared_object(bytes, host),
         _ => Ok(()),
     }
 }
@@ -96,6 +96,11 @@ fn check(bytes: &[u8]) -> Result<()> {
 /// # Safety
 /// The library's initialisers run, with all rights of the process.
 unsafe fn open_library(path: &Path) -> Result<libloading::Library> {
+    if cfg!(all(target_env = "musl", target_feature = "crt-static")) {
+        return Err(Error::unimplemented(
+            "a static program loads no libraries: link the kernels, or use embedded ELF or VMVX",
+        ));
+    }
     #[cfg(unix)]
     let opened = {
         use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::elf::{ElfImage, Machine};
 use crate::library::abi::{EXPORT_NAME, QueryFunction};
-use crate::library::{LibraryExecutable, LibraryParameters};
+use crate::library::{CallingConvention, LibraryExecutable, LibraryParameters};
 use crate::{Error, Result};
 use crate::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 
@@ -41,7 +41,11 @@ impl ExecutableLoader for EmbeddedElfLoader {
         // SAFETY: a non-null address of code that `image` keeps mapped; data and function pointers have the same size on
         // every host that `Machine::HOST` names.
         let query = unsafe { core::mem::transmute::<*mut core::ffi::c_void, QueryFunction>(query) };
-        let library = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
+        let library = LibraryParameters {
+            constants: parameters.constants,
+            imports: parameters.imports.clone(),
+            convention: CallingConvention::SystemV,
+        };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
         // and `image` keeps the code mapped until it is dropped.
         let executable = unsafe { LibraryExecutable::load(query, &library, Box::new(image)) }?;

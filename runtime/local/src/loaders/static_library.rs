@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::library::abi::QueryFunction;
-use crate::library::{LibraryExecutable, LibraryParameters, library_name};
+use crate::library::{CallingConvention, LibraryExecutable, LibraryParameters, library_name};
 use crate::{Error, Result, ResultExt};
 use crate::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 
@@ -94,7 +94,11 @@ impl ExecutableLoader for StaticLibraryLoader {
                 names.push(format!("`{name}`"));
                 continue;
             }
-            let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
+            let parameters = LibraryParameters {
+                constants: parameters.constants,
+                imports: parameters.imports.clone(),
+                convention: CallingConvention::Host,
+            };
             // SAFETY: by the contract of `StaticLibrary::new` the query function follows the ABI, and linked code is
             // never unloaded.
             let executable = unsafe { LibraryExecutable::load(library.query, &parameters, Box::new(())) };

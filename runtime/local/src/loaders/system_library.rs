@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::dynamic_library::DynamicLibrary;
 use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX};
 use crate::library::abi::{EXPORT_NAME, QueryFunction};
-use crate::library::{LibraryExecutable, LibraryParameters};
+use crate::library::{CallingConvention, LibraryExecutable, LibraryParameters};
 use crate::{Error, Result};
 use crate::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 
@@ -53,7 +53,11 @@ impl ExecutableLoader for SystemLibraryLoader {
         // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size
         // on all systems with dynamic linkers.
         let query = unsafe { core::mem::transmute::<*mut c_void, QueryFunction>(query) };
-        let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
+        let parameters = LibraryParameters {
+            constants: parameters.constants,
+            imports: parameters.imports.clone(),
+            convention: CallingConvention::Host,
+        };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
         // and `library` keeps the code mapped until it is dropped.
         let executable = unsafe { LibraryExecutable::load(query, &parameters, Box::new(library)) }?;

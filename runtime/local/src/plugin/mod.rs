@@ -164,6 +164,11 @@ fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
     let Some(host) = elf::Machine::HOST else {
         return Err(Error::incompatible("embedded ELF plugins are not supported on this host"));
     };
+    if cfg!(all(windows, target_arch = "x86_64")) {
+        return Err(Error::unimplemented(
+            "embedded ELF plugins have another calling convention than this host: use a library",
+        ));
+    }
     let contents = std::fs::read(path)?;
     let image = elf::ElfImage::load(&contents, host, PLUGIN_EXPORT_NAME)?;
     // SAFETY: as for libraries of the system.

@@ -1,10 +1,13 @@
 //! Scalars in the memory of programs.
 //!
 //! They are loaded and stored by relaxed atomic operations where their address is aligned, which costs nothing on the supported
-//! processors, so that threads that race on a scalar read some value that was stored.
+//! processors, so that threads that race on a scalar read some value that was stored. Where a word has 32 bits, scalars of 64 bits
+//! are two words.
 #![allow(unsafe_code, reason = "accesses to addresses that buffers checked")]
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+#[cfg(target_pointer_width = "64")]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use crate::guest;
 
@@ -26,34 +29,42 @@ pub(super) mod sealed {
     pub struct Address(pub(in super::super) *mut u8);
 }
 
+/// A scalar is accessed as words of `$bits`.
 macro_rules! scalars {
     ($($type:ty as $bits:ty, $atomic:ident;)*) => {
         $(impl sealed::Sealed for $type {}
         impl Scalar for $type {
             #[inline(always)]
             fn load(sealed::Address(pointer): sealed::Address) -> $type {
-                // Atomic loads of more than a word may write, which constants do not allow.
-                if size_of::<$type>() <= size_of::<usize>() && pointer.addr() % size_of::<$type>() == 0 {
-                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
-                    <$type>::from_ne_bytes(unsafe { $atomic::from_ptr(pointer.cast()) }.load(Ordering::Relaxed).to_ne_bytes())
+                let mut bytes = [0; size_of::<$type>()];
+                if pointer.addr() % size_of::<$bits>() == 0 {
+                    let (words, _) = bytes.as_chunks_mut::<{ size_of::<$bits>() }>();
+                    for (index, word) in words.iter_mut().enumerate() {
+                        // SAFETY: `Buffer::address` checked the range; the alignment was checked above.
+                        let atomic = unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) };
+                        *word = atomic.load(Ordering::Relaxed).to_ne_bytes();
+                    }
                 } else {
-                    let mut bytes = [0; size_of::<$type>()];
                     for (index, byte) in bytes.iter_mut().enumerate() {
                         // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
                         *byte = unsafe { AtomicU8::from_ptr(pointer.add(index)) }.load(Ordering::Relaxed);
                     }
-                    <$type>::from_ne_bytes(bytes)
                 }
+                <$type>::from_ne_bytes(bytes)
             }
 
             #[inline(always)]
             fn store(sealed::Address(pointer): sealed::Address, value: $type) {
-                if pointer.addr() % size_of::<$type>() == 0 {
-                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
-                    unsafe { $atomic::from_ptr(pointer.cast()) }
-                        .store(<$bits>::from_ne_bytes(value.to_ne_bytes()), Ordering::Relaxed);
+                let bytes = value.to_ne_bytes();
+                if pointer.addr() % size_of::<$bits>() == 0 {
+                    let (words, _) = bytes.as_chunks::<{ size_of::<$bits>() }>();
+                    for (index, word) in words.iter().enumerate() {
+                        // SAFETY: `Buffer::address` checked the range; the alignment was checked above.
+                        unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) }
+                            .store(<$bits>::from_ne_bytes(*word), Ordering::Relaxed);
+                    }
                 } else {
-                    for (index, byte) in value.to_ne_bytes().into_iter().enumerate() {
+                    for (index, byte) in bytes.into_iter().enumerate() {
                         // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
                         unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
                     }
@@ -74,9 +85,19 @@ scalars! {
     u16 as u16, AtomicU16;
     i16 as u16, AtomicU16;
     u32 as u32, AtomicU32;
-    u64 as u64, AtomicU64;
     i32 as u32, AtomicU32;
-    i64 as u64, AtomicU64;
     f32 as u32, AtomicU32;
+}
+#[cfg(target_pointer_width = "64")]
+scalars! {
+    u64 as u64, AtomicU64;
+    i64 as u64, AtomicU64;
     f64 as u64, AtomicU64;
+}
+// Atomic loads of more than a word may write, which constants do not allow.
+#[cfg(not(target_pointer_width = "64"))]
+scalars! {
+    u64 as u32, AtomicU32;
+    i64 as u32, AtomicU32;
+    f64 as u32, AtomicU32;
 }

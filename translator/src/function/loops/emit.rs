@@ -62,7 +62,7 @@ impl Emitter<'_, '_> {
             merged: Merged::default(),
             parameters: Parameters::None,
         };
-        let schedule = Schedule::of(self.body.function, nest, &writer.needed, self.analysis.order);
+        let schedule = self.analysis.scheduling.schedule(self.body.function, nest, &writer.needed);
         writer.parameters = match &schedule {
             _ if self.shared.is_none() => Parameters::None,
             Schedule::Contraction(_) => Parameters::All,

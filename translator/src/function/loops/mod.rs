@@ -14,12 +14,31 @@ mod tiles;
 
 use std::collections::HashSet;
 
-use incarnate_bytecode::ir::nest::{Affine, Needed, Nest, Nests};
+use incarnate_bytecode::ir::nest::{Affine, Needed, Nest, Nests, Order, Schedule};
 use incarnate_bytecode::ir::{Function, Value};
 
 use super::tree::{Body, Node, Sequence};
 pub(crate) use remarks::remarks;
 pub use remarks::{LoopOutcome, LoopRemark};
+
+/// How nests are scheduled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scheduling {
+    /// The order of float reductions.
+    pub(super) order: Order,
+    /// All nests run one iteration after the other.
+    pub(super) is_scalar: bool,
+}
+
+impl Scheduling {
+    /// Returns the schedule of a nest.
+    pub(super) fn schedule(self, function: &Function, nest: &Nest, needed: &Needed) -> Schedule {
+        match self.is_scalar {
+            true => Schedule::SCALAR,
+            false => Schedule::of(function, nest, needed, self.order),
+        }
+    }
+}
 
 /// Returns why a nest is not emitted, if it is not.
 pub(super) fn bail_out(function: &Function, nest: &Nest, untrusted: bool) -> Option<LoopOutcome> {

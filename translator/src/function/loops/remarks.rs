@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Scheduling;
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Order, Product, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
@@ -47,13 +48,14 @@ pub(crate) fn remarks(
     module: &VerifiedModule,
     functions: &[Function],
     untrusted: bool,
-    order: Order,
+    scheduling: Scheduling,
 ) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
     for (ordinal, function) in (0..).zip(functions) {
         let nests = Nests::of(function);
-        let outcome_of =
-            |nest: &Nest| super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest, order));
+        let outcome_of = |nest: &Nest| {
+            super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest, scheduling))
+        };
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
         outcomes.extend(nests.rejected.into_iter().map(|(header, reason)| (header, LoopOutcome::Unchanged(reason))));
@@ -66,15 +68,16 @@ pub(crate) fn remarks(
     remarks
 }
 
-fn outcome(function: &Function, nest: &Nest, order: Order) -> LoopOutcome {
+fn outcome(function: &Function, nest: &Nest, scheduling: Scheduling) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
     let needed = Needed::of(function, nest);
-    let schedule = Schedule::of(function, nest, &needed, order);
+    let schedule = scheduling.schedule(function, nest, &needed);
     let plan = match &schedule {
         Schedule::Contraction(contraction) => constant_plan(nest, contraction),
         _ => None,
     };
-    let would_reassociate = order == Order::Bytecode
+    let would_reassociate = !scheduling.is_scalar
+        && scheduling.order == Order::Bytecode
         && match Schedule::of(function, nest, &needed, Order::Any) {
             Schedule::Contraction(contraction) => {
                 let loops = constant_loops(nest, &contraction);

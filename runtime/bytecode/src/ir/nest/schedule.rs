@@ -48,6 +48,8 @@ pub enum BailOut {
     OneElement,
     /// No access has unit stride in a loop that moves the stored element.
     Strides,
+    /// The target has neither vectors nor the memory for kernels.
+    Scalar,
 }
 
 impl fmt::Display for BailOut {
@@ -58,6 +60,7 @@ impl fmt::Display for BailOut {
             BailOut::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
             BailOut::OneElement => "everything is reduced to one element",
             BailOut::Strides => "no access has unit stride in a loop that moves the stored element",
+            BailOut::Scalar => "the target is scalar",
         })
     }
 }
@@ -70,6 +73,9 @@ pub(super) struct Perfect {
 }
 
 impl Schedule {
+    /// The schedule of every nest on targets without vectors and without memory for kernels.
+    pub const SCALAR: Schedule = Schedule::InOrder(BailOut::Scalar);
+
     /// Returns the schedule of a nest whose float operations are in an order.
     #[must_use]
     pub fn of(function: &Function, nest: &Nest, needed: &Needed, order: Order) -> Schedule {

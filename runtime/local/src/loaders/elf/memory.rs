@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ops::Range;
 
 use super::layout::Access;
+use super::pages;
 use crate::{Error, Result};
 
 /// Anonymous pages. Readable and writable until [`CodeMemory::protect`].
@@ -11,7 +12,6 @@ use crate::{Error, Result};
 pub(super) struct CodeMemory {
     /// Start and length of the mapping.
     mapping: *mut c_void,
-    #[cfg(unix)]
     mapping_size: usize,
     /// Offset of the image in the mapping, and its length.
     offset: usize,
@@ -23,34 +23,24 @@ unsafe impl Send for CodeMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CodeMemory {}
 
-#[cfg(unix)]
 impl CodeMemory {
     /// Returns the host's page size in bytes.
     pub(super) fn page_size() -> u64 {
-        // SAFETY: sysconf has no precondition.
-        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        u64::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
+        pages::size()
     }
 
     /// Maps `size` zeroed bytes at an address that leaves `remainder` when divided by `alignment`. Both must be
     /// multiples of the page size, `alignment` a power of two. Untouched pages take no memory.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if the system has no such memory.
+    /// RESOURCE_EXHAUSTED if the system has no such memory; UNIMPLEMENTED on a system without memory for code.
     pub(super) fn map(size: usize, alignment: usize, remainder: usize) -> Result<CodeMemory> {
         // Mappings are page-aligned; a larger alignment needs slack.
         let slack = if alignment as u64 > CodeMemory::page_size() { alignment } else { 0 };
         let Some(mapping_size) = size.checked_add(slack).filter(|size| *size > 0) else {
             return Err(Error::resource_exhausted(format!("mapping of {size} bytes aligned to {alignment}")));
         };
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON;
-        // SAFETY: a fresh private anonymous mapping at an address of the system's choice touches no other memory.
-        let mapping = unsafe { libc::mmap(core::ptr::null_mut(), mapping_size, protection, flags, -1, 0) };
-        if mapping == libc::MAP_FAILED {
-            let cause = std::io::Error::last_os_error();
-            return Err(Error::resource_exhausted(format!("mapping {mapping_size} bytes for code: {cause}")));
-        }
+        let mapping = pages::map(mapping_size)?;
         let offset = match alignment.checked_sub(1).filter(|_| slack > 0) {
             Some(mask) => remainder.wrapping_sub(mapping.addr()) & mask,
             None => 0,
@@ -76,73 +66,42 @@ impl CodeMemory {
         if start >= end {
             return Ok(());
         }
-        let protection = match access {
-            None => libc::PROT_NONE,
-            Some(Access::Read) => libc::PROT_READ,
-            Some(Access::ReadWrite) => libc::PROT_READ | libc::PROT_WRITE,
-            Some(Access::ReadExecute) => libc::PROT_READ | libc::PROT_EXEC,
-        };
         let address = self.address(start);
         if access == Some(Access::ReadExecute) {
             flush_instruction_cache(address, end - start);
         }
         // SAFETY: the range lies within the mapping that this value owns (`end` is cut to the image's size), and the
         // loader holds no reference to its bytes.
-        if unsafe { libc::mprotect(address, end - start, protection) } != 0 {
-            let cause = std::io::Error::last_os_error();
-            return Err(Error::permission_denied(format!("protecting {} bytes as {access:?}: {cause}", end - start)));
-        }
-        Ok(())
+        unsafe { pages::protect(address, end - start, access) }.map_err(|cause| {
+            Error::permission_denied(format!("protecting {} bytes as {access:?}: {cause}", end - start))
+        })
     }
-}
 
-impl CodeMemory {
     /// Returns the address of an offset into the image; clamps to the image's end.
     pub(super) fn address(&self, offset: usize) -> *mut c_void {
         self.mapping.wrapping_byte_add(self.offset + offset.min(self.size))
     }
 }
 
-#[cfg(unix)]
 impl Drop for CodeMemory {
     fn drop(&mut self) {
         // SAFETY: the value owns the mapping; the owners of code addresses keep the value alive.
-        unsafe { libc::munmap(self.mapping, self.mapping_size) };
-    }
-}
-
-#[cfg(not(unix))]
-impl CodeMemory {
-    /// Returns a common page size, for parsing only.
-    pub(super) fn page_size() -> u64 {
-        4096
-    }
-
-    /// Fails: code cannot be loaded on this system.
-    ///
-    /// # Errors
-    /// UNIMPLEMENTED.
-    pub(super) fn map(_size: usize, _alignment: usize, _remainder: usize) -> Result<CodeMemory> {
-        Err(Error::unimplemented("embedded ELF libraries cannot be loaded on this system"))
-    }
-
-    /// Returns no bytes.
-    pub(super) fn bytes(&mut self) -> &mut [u8] {
-        &mut []
-    }
-
-    /// Does nothing.
-    ///
-    /// # Errors
-    /// None.
-    pub(super) fn protect(&self, _range: Range<usize>, _access: Option<Access>) -> Result<()> {
-        Ok(())
+        unsafe { pages::unmap(self.mapping, self.mapping_size) };
     }
 }
 
 /// Makes instructions that were written as data visible to instruction fetch. x86 keeps its caches coherent.
-#[cfg(all(unix, any(target_arch = "x86_64", target_arch = "x86")))]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86", not(any(unix, windows))))]
 fn flush_instruction_cache(_address: *mut c_void, _size: usize) {}
+
+/// Makes instructions that were written as data visible to instruction fetch.
+#[cfg(all(windows, not(any(target_arch = "x86_64", target_arch = "x86"))))]
+fn flush_instruction_cache(address: *mut c_void, size: usize) {
+    use windows_sys::Win32::System::Diagnostics::Debug::FlushInstructionCache;
+    use windows_sys::Win32::System::Threading::GetCurrentProcess;
+    // SAFETY: the system's own function for this; the range is mapped.
+    unsafe { FlushInstructionCache(GetCurrentProcess(), address, size) };
+}
 
 /// Makes instructions that were written as data visible to instruction fetch.
 #[cfg(all(target_vendor = "apple", target_arch = "aarch64"))]

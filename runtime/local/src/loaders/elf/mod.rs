@@ -20,6 +20,7 @@ mod image;
 mod inspect;
 mod layout;
 mod memory;
+mod pages;
 mod relocate;
 #[cfg(all(feature = "system-library", any(unix, windows)))]
 mod shared_object;
@@ -43,6 +44,7 @@ pub use layout::{MAX_ALIGNMENT, MAX_IMAGE_SIZE};
 #[cfg(all(feature = "system-library", any(unix, windows)))]
 pub(crate) use shared_object::check_shared_object;
 
+use crate::library::CallingConvention;
 use crate::vm::array;
 use crate::{Error, Result};
 use dynamic::{Dynamic, Symbols};
@@ -191,7 +193,10 @@ impl ElfImage {
             let function = memory.address(address.wrapping_sub(base) as usize);
             // SAFETY: the address is in an executable segment (`check_code`), which is mapped and protected as such; that
             // an initialiser is there and takes no arguments is what the file says, which is trusted.
-            unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(function)() };
+            unsafe {
+                let function = core::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(function);
+                CallingConvention::SystemV.initialise(function);
+            }
         }
         let symbol = NonNull::new(memory.address(linked.symbol.wrapping_sub(base) as usize))
             .ok_or_else(|| Error::internal("image at address zero"))?;

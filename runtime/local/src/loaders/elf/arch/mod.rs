@@ -86,21 +86,22 @@ impl Machine {
         [&x86_64::X86_64, &aarch64::AARCH64, &riscv::RISCV_64, &riscv::RISCV_32, &arm::ARM_32, &x86_32::X86_32];
 
     /// The architecture of the host, whose code can run.
-    pub const HOST: Option<&'static Machine> = if cfg!(not(all(unix, target_endian = "little"))) {
-        None
-    } else if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
-        Some(&x86_64::X86_64)
-    } else if cfg!(all(target_arch = "aarch64", target_pointer_width = "64")) {
-        Some(&aarch64::AARCH64)
-    } else if cfg!(target_arch = "riscv64") {
-        Some(&riscv::RISCV_64)
-    } else if cfg!(target_arch = "riscv32") {
-        Some(&riscv::RISCV_32)
-    } else if cfg!(target_arch = "arm") {
-        Some(&arm::ARM_32)
-    } else if cfg!(target_arch = "x86") {
-        Some(&x86_32::X86_32)
-    } else {
-        None
-    };
+    pub const HOST: Option<&'static Machine> =
+        if cfg!(not(all(any(unix, all(windows, target_arch = "x86_64")), target_endian = "little"))) {
+            None
+        } else if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
+            Some(&x86_64::X86_64)
+        } else if cfg!(all(target_arch = "aarch64", target_pointer_width = "64")) {
+            Some(&aarch64::AARCH64)
+        } else if cfg!(target_arch = "riscv64") {
+            Some(&riscv::RISCV_64)
+        } else if cfg!(target_arch = "riscv32") {
+            Some(&riscv::RISCV_32)
+        } else if cfg!(target_arch = "arm") {
+            Some(&arm::ARM_32)
+        } else if cfg!(target_arch = "x86") {
+            Some(&x86_32::X86_32)
+        } else {
+            None
+        };
 }
