@@ -44,7 +44,10 @@ fn main() {
     let mut examples = String::new();
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
-        let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
+        // Modules with machine code have the same names on every architecture.
+        let stem = path.file_stem().unwrap().to_string_lossy();
+        let stem = stem.strip_suffix("_arm_64").unwrap_or(&stem);
+        let name = format!("{folder}_{stem}").replace(['-', '.'], "_");
         let written = match incarnate_translator::Config::new()
             .module_name(&name)
             .target_features(target_features)

@@ -1,5 +1,6 @@
 //! Slices as arguments of typed methods: used in place, copied if the program writes to them, and unshared after the
 //! call.
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(unsafe_code, reason = "promises of what kernels do")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 

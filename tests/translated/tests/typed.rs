@@ -1,7 +1,13 @@
 //! The typed methods of translated modules: types, shapes, results, errors, names.
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[path = "../../support/native.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod native;
+
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -160,7 +166,8 @@ fn signatures(session: &Session) -> Vec<String> {
 fn functions_without_declarations_are_typed() {
     let device = device();
     for variant in ["llvm-cpu", "vmvx"] {
-        let file = format!("{}/../models/imported/{variant}.vmfb", env!("CARGO_MANIFEST_DIR"));
+        let models_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
+        let file = native::native_file(&models_folder, &format!("imported/{variant}.vmfb"));
         let session = Session::builder().shared_device(device.clone()).module_file(file).build().unwrap();
         let module = models::imported_llvm_cpu::Module::load(&device).unwrap();
         let expected = [
