@@ -191,7 +191,7 @@ mod tests {
             let tokens = expand(text).unwrap();
             tokens.split_once('{').unwrap().0.split_once(']').unwrap().1.trim().to_owned()
         };
-        assert_eq!(start(&format!("::incarnate; {path:?}")), "pub mod llvm_cpu");
+        assert_eq!(start(&format!("::incarnate; {path:?}")), "pub mod vmvx");
         assert_eq!(start(&format!("::incarnate; numbers = {path:?},")), "pub mod numbers");
         assert_eq!(start(&format!("::incarnate; pub(crate) numbers = r#\"{path}\"#")), "pub (crate) mod numbers");
         let tokens = expand(&format!("::a::b; numbers = {path:?}")).unwrap();

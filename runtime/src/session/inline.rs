@@ -29,17 +29,19 @@ impl Session {
     /// Limits of memory apply to buffers and to what the program creates.
     ///
     /// ```
-    /// use incarnate_runtime::session::{InlineNative, Session};
-    /// use incarnate_runtime::vm::{BytecodeModule, Limits};
-    /// # use std::sync::Arc;
+    /// use std::sync::Arc;
+    ///
+    /// use incarnate_runtime::session::{InlineNative, Session, Tensor};
+    /// use incarnate_runtime::vm::{BytecodeModule, Limits, Ref, Value};
     /// # use incarnate_runtime::bytecode::{Contents, VerifiedModule};
     /// # fn main() -> incarnate_runtime::Result<()> {
     /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul/inline-static.vmfb");
     /// # let bytes = std::fs::read(file).unwrap();
     /// let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
     /// let session = Session::inline(BytecodeModule::new(module)?, &[InlineNative::PACKED], Limits::default())?;
-    /// let numbers = session.tensor([1.0f32, 2.0, 3.0, 4.0])?;
-    /// let product = session.context().function("simple_mul")?.call(&[(&numbers).into(), (&numbers).into()])?;
+    /// let numbers = Tensor::new(&session, &[4], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let argument = || Value::from(Ref::from(Arc::clone(numbers.view())));
+    /// let product = session.context().function("simple_mul")?.call(&[argument(), argument()])?;
     /// # assert_eq!(product.len(), 1);
     /// # Ok(())
     /// # }
