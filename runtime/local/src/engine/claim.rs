@@ -75,15 +75,15 @@ impl<T> Stages<T> {
         Stages { progress: Padded(AtomicU64::new(0)), contents: SharedCell::new(Contents { chunks: 0, data }) }
     }
 
-    /// Sets the data up by `set`, and a first stage of one chunk.
-    pub(super) fn reset(&mut self, set: impl FnOnce(&mut T)) {
+    /// Sets the data up by `set`, and a first stage of so many chunks, at least 1.
+    pub(super) fn reset(&mut self, chunks: u32, set: impl FnOnce(&mut T)) {
         self.contents.with_mut(|contents| {
             // SAFETY: the borrow of `self` is exclusive.
             let contents = unsafe { &mut *contents };
             set(&mut contents.data);
-            contents.chunks = 1;
+            contents.chunks = chunks;
         });
-        self.progress.store(unfinished(1) | 1, Ordering::Release);
+        self.progress.store(unfinished(chunks) | u64::from(chunks), Ordering::Release);
     }
 
     /// True where a chunk is unclaimed.
@@ -261,7 +261,7 @@ mod tests {
 
     fn run(notes: &mut Notes) -> u32 {
         let mut stages = Stages::new(0);
-        stages.reset(|stage| *stage = 0);
+        stages.reset(1, |stage| *stage = 0);
         assert!(stages.is_claimable());
         let mut steps = 0;
         loop {

@@ -21,23 +21,19 @@ use crate::{Error, Result};
 /// What runs a part.
 type Run = &'static (dyn Fn(usize) + Sync);
 
+/// What runs a part; none where all parts are done.
+type Parts = Option<Run>;
+
 /// The parts of a loop.
 pub(super) struct Division {
+    /// One stage. All parts can be claimed from the start: the dividing thread does not look again after it has found none.
     stages: Stages<Parts>,
     has_ended: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
 
-/// The data of the stages: the first stage is one chunk without work, the second the parts.
-struct Parts {
-    /// None where all parts are done.
-    run: Option<Run>,
-    count: u32,
-    is_published: bool,
-}
-
 impl Division {
-    /// Runs `count` parts by calling `run` with the number of each. `publish` lets other threads [`join`](Division::join), and
+    /// Runs `count` parts, at least 1, by calling `run` with the number of each. `publish` lets other threads [`join`](Division::join), and
     /// `withdraw` takes that back. Returns when every call of `run` has returned.
     pub(super) fn run(
         count: u32,
@@ -50,8 +46,8 @@ impl Division {
         // after that: `has_ended` is set behind it. Nothing before that returns or unwinds: `step` catches panics of the parts,
         // and `publish` and `withdraw` do not panic.
         let run = unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), Run>(run) };
-        let mut stages = Stages::new(Parts { run: Some(run), count, is_published: false });
-        stages.reset(|_| {});
+        let mut stages = Stages::new(None);
+        stages.reset(count, |parts| *parts = Some(run));
         let (has_ended, failure) = (AtomicBool::new(false), Mutex::new(None));
         let division = Arc::new(Division { stages, has_ended, failure });
         publish(&division);
@@ -99,7 +95,7 @@ struct Joined<'a>(&'a Division);
 impl Participant<Parts> for Joined<'_> {
     fn run(&mut self, parts: &Parts, chunks: &mut Chunks<'_>) -> Result<()> {
         chunks.run_below(u32::MAX, |part| {
-            if let Some(run) = parts.run.filter(|_| parts.is_published) {
+            if let Some(run) = parts {
                 run(part as usize);
             }
             Ok(())
@@ -111,12 +107,8 @@ impl Participant<Parts> for Joined<'_> {
     }
 
     fn advance(&mut self, parts: &mut Parts) -> Result<u32> {
-        if parts.is_published {
-            parts.run = None;
-            return Ok(0);
-        }
-        parts.is_published = true;
-        Ok(parts.count)
+        *parts = None;
+        Ok(0)
     }
 }
 

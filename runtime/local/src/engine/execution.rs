@@ -93,7 +93,7 @@ impl Execution {
         *self.end.get_mut().unwrap_or_else(PoisonError::into_inner) = End::BySubmitter;
         self.has_failed.store(false, Ordering::Relaxed);
         self.has_ended.store(false, Ordering::Relaxed);
-        self.stages.reset(|work| {
+        self.stages.reset(1, |work| {
             work.command_buffer = Some(Arc::clone(command_buffer));
             work.table.clear();
             work.table.extend(table.iter().map(BufferBinding::to_own));

@@ -5,11 +5,12 @@
 use alloc::vec::Vec;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 use super::claim::{Chunks, Participant, Stages, Step};
+use super::division::Division;
 use super::sleep::{ParkedSet, Presence};
 use crate::{Error, Result};
 
@@ -53,7 +54,7 @@ struct Work {
 impl Work {
     fn stages(stages: u32, chunks: u32) -> Stages<Work> {
         let mut all = Stages::new(Work { stages, chunks, stage: 0, cells: Cells::new(chunks as usize) });
-        all.reset(|work| work.stage = 0);
+        all.reset(1, |work| work.stage = 0);
         all
     }
 }
@@ -279,4 +280,29 @@ impl Participant<Work> for Stop {
         work.stage = 1;
         Ok(work.chunks)
     }
+}
+
+/// Two parts that wait for each other: a thread that runs both one after the other waits for ever, which loom notes.
+#[test]
+fn a_thread_that_joins_leaves_parts_to_the_dividing_one() {
+    model(3, || {
+        let (present, came) = (Mutex::new(0), Condvar::new());
+        let shared = Arc::new((present, came));
+        let run = |_: usize| {
+            let (present, came) = &*shared;
+            let mut present = present.lock().unwrap();
+            *present += 1;
+            came.notify_all();
+            while *present < 2 {
+                present = came.wait(present).unwrap();
+            }
+        };
+        let mut joining = None;
+        let publish = |division: &std::sync::Arc<Division>| {
+            let division = division.clone();
+            joining = Some(thread::spawn(move || division.join()));
+        };
+        Division::run(2, &run, publish, |_| {}).unwrap();
+        assert!(joining.unwrap().join().unwrap());
+    });
 }

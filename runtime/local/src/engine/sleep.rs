@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use std::time::Duration;
 
 use super::padded::Padded;
-use crate::hal::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::hal::atomic::{AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now};
 
 /// The set of workers that are parked or about to park.
 ///
@@ -100,7 +100,7 @@ impl Presence {
 }
 
 /// Polls before a thread yields its core between two polls: some microseconds, in which most stages are published.
-const POLLS_BEFORE_YIELDING: u32 = 400;
+const POLLS_BEFORE_YIELDING: u32 = if cfg!(loom) { 0 } else { 400 };
 
 /// A thread that polls for work.
 #[derive(Debug, Default)]
@@ -117,11 +117,11 @@ impl Idle {
         }
         if self.polls < POLLS_BEFORE_YIELDING {
             self.polls += 1;
-            core::hint::spin_loop();
+            spin_loop();
             return false;
         }
         // The thread that has the work may wait for this core.
-        std::thread::yield_now();
+        yield_now();
         self.yields_since.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 }
