@@ -5,8 +5,8 @@
 use alloc::vec::Vec;
 
 use loom::cell::UnsafeCell;
-use loom::sync::{Arc, Condvar, Mutex};
 use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::claim::{Chunks, Participant, Stages, Step};

@@ -234,6 +234,11 @@ impl Engine {
         }
     }
 
+    /// How many more threads may run chunks or parts at this moment. One that has just finished its last may not be counted yet.
+    pub(super) fn idle_threads(&self) -> usize {
+        self.concurrency.saturating_sub(self.busy.load(Ordering::Relaxed))
+    }
+
     /// Counts the calling thread as busy for the time of `work`, which does not unwind.
     fn as_busy<R>(&self, work: impl FnOnce() -> R) -> R {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -364,8 +369,7 @@ impl Work for Engine {
 impl Divider for Engine {
     fn parts(&self, iterations: usize, time: u64) -> usize {
         // Threads that run other chunks have enough to do.
-        let idle = self.concurrency.saturating_sub(self.busy.load(Ordering::Relaxed));
-        let idle = if cfg!(perturb) { self.concurrency } else { idle };
+        let idle = if cfg!(perturb) { self.concurrency } else { self.idle_threads() };
         let least = if self.workers.count() > 0 { SHARE } else { WAKE };
         match idle > 0 && (time >= least || cfg!(perturb)) {
             true => usize::try_from(estimate::parts(time, iterations as u64, idle + 1)).unwrap_or(1),
