@@ -46,7 +46,8 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
     for jobs in ["--jobs=1", "--jobs=3", "-j2"] {
         let output = check(&folder, &[".", "b/good.vmfb", jobs, "--junit=report.xml"]);
         assert_eq!(output.status.code(), Some(1));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let with_slashes = |text: &[u8]| String::from_utf8_lossy(text).replace(std::path::MAIN_SEPARATOR, "/");
+        let text = with_slashes(&output.stdout);
         let lines: Vec<&str> = text.lines().collect();
         let names: Vec<&str> = lines.iter().map(|line| line.split(": ").next().unwrap_or_default()).collect();
         assert_eq!(
@@ -65,7 +66,7 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
         assert!(lines[8].starts_with("5 files, of which 1 have failures, in "), "{text}");
         assert_eq!(lines[9..], ["6 passed, 1 failed"]);
         // Without a terminal on standard error there is no progress line.
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let error = with_slashes(&output.stderr);
         assert!(
             error.starts_with("incarnate check: 1 of 7 failed; ./a/bad.vmfb @wrong: INVALID_ARGUMENT; <so>"),
             "{error}"

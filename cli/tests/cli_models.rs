@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
-use program::native::foreign_formats;
+use incarnate_runtime::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX};
+use program::native::{foreign_formats, is_foreign_plugin};
 
 #[path = "support/program.rs"]
 mod program;
@@ -78,12 +78,17 @@ fn cases_of_one_call_pass() {
         let Ok(text) = fs::read_to_string(folder.join("cases.txt")) else { continue };
         let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         for module in files.filter(|file| file.extension().is_some_and(|e| e == "vmfb" || e == "module")) {
-            if let Some(formats) = foreign_formats(&fs::read(&module).expect("a module"), ARCHITECTURE) {
+            if let Some(formats) = foreign_formats(&fs::read(&module).expect("a module"), ARCHITECTURE, SYSTEM_PREFIX) {
                 println!("skipped: {} has kernels for {formats} only", module.display());
                 continue;
             }
             for (name, calls) in cases(&text) {
                 let [call] = calls.as_slice() else { continue };
+                let mut plugins = call.flags.iter().filter_map(|flag| flag.strip_prefix("--executable_plugin="));
+                if let Some(plugin) = plugins.find(|plugin| is_foreign_plugin(Path::new(plugin))) {
+                    println!("skipped: case {name} needs {plugin}");
+                    continue;
+                }
                 let module_flag = format!("--module={}", module.display());
                 // Imported modules come first.
                 let at = 1 + call.flags.iter().take_while(|flag| flag.starts_with("--module=")).count();

@@ -90,6 +90,13 @@ def for_arm_64(*variants: Variant) -> list[Variant]:
     return [dataclasses.replace(v, name=f"{v.name}_arm_64", flags=flags(v.flags)) for v in variants]
 
 
+def for_windows(variant: Variant) -> Variant:
+    """A library of the platform for Windows on x86-64. `windows-linker` takes the place of Microsoft's linker."""
+    linker = Path(__file__).resolve().parent / "windows-linker"
+    target = ["--iree-llvmcpu-target-triple=x86_64-pc-windows-msvc", f"--iree-llvmcpu-system-linker-path={linker}"]
+    return dataclasses.replace(variant, name=f"{variant.name}_dll", flags=[*variant.flags, *target])
+
+
 # A compiler of each combination of bytecode, `hal` module and executable library ABI before the newest one:
 # bytecode 15, HAL 0.5, ABI 0.5; 15, 0.6, 0.5; 15, 0.6, 0.6; 16, 0.6, 0.6; 17, 0.6, 0.6.
 OLDER = ("3.0.0", "3.7.1", "3.9.0", "3.10.0", "3.11.0")

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
+use incarnate_runtime::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX};
 
-use super::native::{foreign_formats, native};
+use super::native::{foreign_formats, is_foreign_plugin, native};
 use super::program::Machine;
 use super::value::Value;
 
@@ -73,17 +73,27 @@ pub(crate) fn root() -> PathBuf {
     folders.find(|folder| folder.is_dir()).expect("tests/models")
 }
 
-/// All models, by name, without modules that have no kernels for this architecture.
+/// A module file's path within the folder of all models, with slashes on every platform.
+#[allow(dead_code, reason = "tests of translated models use it")]
+pub(crate) fn key(file: &Path) -> String {
+    let file = file.canonicalize().expect("a module file");
+    let root = root().canonicalize().expect("tests/models");
+    let within = file.strip_prefix(root).expect("a file of tests/models");
+    within.display().to_string().replace(std::path::MAIN_SEPARATOR, "/")
+}
+
+/// All models, by name, without modules that have no kernels for this platform, and cases that need plugins for others.
 pub(crate) fn models() -> Vec<Model> {
     let entries = fs::read_dir(root()).expect("tests/models").map(|entry| entry.expect("an entry").path());
     let mut folders: Vec<PathBuf> = entries.filter(|path| path.join("cases.txt").exists()).collect();
     folders.sort();
-    folders.into_iter().map(read_model).filter(|model| !model.variants.is_empty()).collect()
+    let is_runnable = |model: &Model| !model.variants.is_empty() && !model.cases.is_empty();
+    folders.into_iter().map(read_model).filter(is_runnable).collect()
 }
 
-/// Returns true if this architecture can run a module; says so if not.
+/// Returns true if this platform can run a module; says so if not.
 fn is_runnable(module: &Path) -> bool {
-    let foreign = foreign_formats(&fs::read(module).expect("a module"), ARCHITECTURE);
+    let foreign = foreign_formats(&fs::read(module).expect("a module"), ARCHITECTURE, SYSTEM_PREFIX);
     if let Some(formats) = &foreign {
         println!("skipped: {} has kernels for {formats} only", module.display());
     }
@@ -105,6 +115,13 @@ fn read_model(folder: PathBuf) -> Model {
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         read_line(&folder, line, &mut cases);
     }
+    cases.retain(|case| match case.plugins.iter().find(|plugin| is_foreign_plugin(plugin)) {
+        Some(plugin) => {
+            println!("skipped: case {} needs {}", case.name, plugin.display());
+            false
+        }
+        None => true,
+    });
     Model { folder, variants, others: others.len(), cases }
 }
 

@@ -1,31 +1,48 @@
-//! Files with machine code, and the architecture that tests run on.
+//! Files with machine code, and the platform that tests run on.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the name of the file with machine code for this architecture, from that of the file for x86-64 beside it.
+/// Returns the name of the file with machine code for this platform, from that of the file for x86-64 beside it.
 #[must_use]
 pub(crate) fn native(file: &str) -> String {
     match file.rsplit_once('.') {
+        // The one kind of machine code that depends on the system.
+        Some((stem, extension)) if cfg!(windows) && stem.ends_with("system-library") => {
+            format!("{stem}_dll.{extension}")
+        }
         Some((stem, extension)) if cfg!(target_arch = "aarch64") => format!("{stem}_arm_64.{extension}"),
         _ => file.to_owned(),
     }
 }
 
-/// Returns the file for this architecture beside one with machine code for x86-64, if there is one, or else that file.
+/// Returns the file for this platform beside one with machine code for x86-64, if there is one, or else that file.
 #[must_use]
 pub(crate) fn native_file(folder: &Path, file: &str) -> PathBuf {
     let of_host = folder.join(native(file));
     if of_host.is_file() { of_host } else { folder.join(file) }
 }
 
-/// Returns the formats of a module's machine code if it has kernels for other architectures only, than the one that formats name so.
+/// Returns the formats of a module's machine code if it has kernels for other platforms only, than the one whose architecture and system
+/// libraries formats name so.
 #[must_use]
-pub(crate) fn foreign_formats(module: &[u8], architecture: &str) -> Option<String> {
-    let formats: Vec<&str> = ["embedded-elf-", "system-elf-"].iter().flat_map(|prefix| names(module, prefix)).collect();
-    let is_foreign = !formats.is_empty()
-        && !formats.iter().any(|format| !architecture.is_empty() && format.ends_with(architecture))
-        && names(module, "vmvx-bytecode-fb").next().is_none();
+pub(crate) fn foreign_formats(module: &[u8], architecture: &str, system_prefix: &str) -> Option<String> {
+    let formats: Vec<&str> = ["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-"]
+        .iter()
+        .flat_map(|prefix| names(module, prefix))
+        .collect();
+    let is_native = |format: &&str| {
+        let of_platform = ["embedded-elf-", system_prefix].iter().any(|prefix| format.starts_with(prefix));
+        of_platform && !architecture.is_empty() && format.ends_with(architecture)
+    };
+    let is_foreign =
+        !formats.is_empty() && !formats.iter().any(is_native) && names(module, "vmvx-bytecode-fb").next().is_none();
     is_foreign.then(|| formats.join(", "))
+}
+
+/// Returns true for a plugin that is loaded on other systems only: embedded ELF plugins have their calling convention, too.
+#[must_use]
+pub(crate) fn is_foreign_plugin(plugin: &Path) -> bool {
+    cfg!(windows) || cfg!(target_vendor = "apple") && plugin.extension().is_some_and(|extension| extension == "so")
 }
 
 /// Returns the names in a file that begin with a prefix.

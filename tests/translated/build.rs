@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use incarnate_bytecode::executable_format::ARCHITECTURES;
+use incarnate_bytecode::executable_format::{ARCHITECTURES, system_prefix};
 use incarnate_translator::{Prefer, TargetFeatures};
 
 /// The sets of target features to multiversion for, one at a time, and none.
@@ -176,6 +176,12 @@ fn architecture() -> &'static str {
     ARCHITECTURES.iter().find(|row| row.0 == target).map_or("", |row| row.1)
 }
 
+/// Returns the prefix of formats of the target's system libraries.
+fn system_libraries() -> &'static str {
+    let is_apple = std::env::var("CARGO_CFG_TARGET_VENDOR").is_ok_and(|vendor| vendor == "apple");
+    system_prefix(is_apple, std::env::var_os("CARGO_CFG_WINDOWS").is_some())
+}
+
 /// Returns the module files of all models that programs for the target can run.
 fn modules(models: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -184,9 +190,10 @@ fn modules(models: &Path) -> Vec<PathBuf> {
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
             let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module"));
-            found.extend(
-                files.filter(|path| native::foreign_formats(&fs::read(path).unwrap(), architecture()).is_none()),
-            );
+            let is_foreign = |path: &PathBuf| {
+                native::foreign_formats(&fs::read(path).unwrap(), architecture(), system_libraries()).is_some()
+            };
+            found.extend(files.filter(|path| !is_foreign(path)));
         }
     }
     found.sort();

@@ -93,7 +93,8 @@ mod tests {
     fn the_workspace_of_this_build_is_found() {
         let own = own().unwrap();
         assert!(is_workspace(own));
-        assert_eq!(Sources::find(Some(own)).unwrap(), Sources::Workspace(own.into()));
+        let absolute = std::path::absolute(own).unwrap();
+        assert_eq!(Sources::find(Some(own)).unwrap(), Sources::Workspace(absolute));
         let error = Sources::find(Some(Path::new("/nowhere"))).unwrap_err().to_string();
         assert!(error.contains("'/nowhere' is not a workspace of incarnate"), "{error}");
     }

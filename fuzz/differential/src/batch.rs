@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::assemble;
-use incarnate_runtime::bytecode::executable_format::ARCHITECTURE;
+use incarnate_runtime::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX};
 use incarnate_runtime::vm::Module;
 
 use crate::deep;
@@ -179,7 +179,7 @@ impl Workshop {
         for (index, model) in models.iter().enumerate() {
             let name = format!("model_{index}");
             let module = std::fs::read(model)?;
-            if let Some(formats) = native::foreign_formats(&module, ARCHITECTURE) {
+            if let Some(formats) = native::foreign_formats(&module, ARCHITECTURE, SYSTEM_PREFIX) {
                 println!("skipped: {} has kernels for {formats} only", model.display());
                 continue;
             }

@@ -48,13 +48,17 @@ macro_rules! names {
 pub const LOADERS: &[(&str, &str)] = for_each_loader!(names);
 
 /// The prefix of the host's formats of system libraries, such as `system-elf-x86_64`.
-pub const SYSTEM_PREFIX: &str = if cfg!(target_vendor = "apple") {
-    "system-dylib-"
-} else if cfg!(windows) {
-    "system-dll-"
-} else {
-    "system-elf-"
-};
+pub const SYSTEM_PREFIX: &str = system_prefix(cfg!(target_vendor = "apple"), cfg!(windows));
+
+/// Returns the prefix of a platform's formats of system libraries: one of Apple, Windows, or any other.
+#[must_use]
+pub const fn system_prefix(is_apple: bool, is_windows: bool) -> &'static str {
+    match (is_apple, is_windows) {
+        (true, _) => "system-dylib-",
+        (false, true) => "system-dll-",
+        (false, false) => "system-elf-",
+    }
+}
 
 macro_rules! architectures {
     ($($rust:literal = $format:literal),* $(,)?) => {

@@ -47,10 +47,13 @@ impl MappedFile {
     /// While the mapping lives, the file should not be changed, as its bytes change with it, and must not be truncated: an access
     /// to a page that is gone ends the process. Read a file instead of mapping it if others may write to it.
     pub fn open(path: &Path) -> Result<MappedFile> {
+        // Before it is opened, which Windows refuses.
+        if path.is_dir() {
+            return Err(Error::invalid_argument(format!("'{}' is a folder", path.display())));
+        }
         let file = File::open(path).context(|| format!("opening {}", path.display()))?;
         if file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            let kind = if path.is_dir() { "is a folder" } else { "is not a regular file" };
-            return Err(Error::invalid_argument(format!("'{}' {kind}", path.display())));
+            return Err(Error::invalid_argument(format!("'{}' is not a regular file", path.display())));
         }
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
         let map = map.context(|| format!("mapping {}", path.display()))?;

@@ -6,6 +6,7 @@ import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY, fixture.VMVX]
 VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY)
+VARIANTS += [fixture.for_windows(fixture.SYSTEM_LIBRARY)]
 
 
 def cases():

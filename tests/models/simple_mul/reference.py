@@ -6,6 +6,7 @@ import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY, fixture.ASYNC_EXTERNAL, fixture.FLATBUFFER, fixture.VMVX, fixture.INLINE_STATIC, fixture.INLINE_DYNAMIC, fixture.INLINE_DYNAMIC_LLVM_CPU]
 VARIANTS += fixture.for_arm_64(fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY, fixture.ASYNC_EXTERNAL, fixture.INLINE_DYNAMIC_LLVM_CPU)
+VARIANTS += [fixture.for_windows(fixture.SYSTEM_LIBRARY)]
 VARIANTS += fixture.by("3.0.0", fixture.ASYNC_EXTERNAL) + fixture.by("3.9.0", fixture.ASYNC_EXTERNAL)
 
 

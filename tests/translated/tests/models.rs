@@ -35,19 +35,12 @@ enum Mode {
     Reassociated,
 }
 
-/// A module file's path within tests/models.
-fn key(file: &Path) -> String {
-    let file = file.canonicalize().expect("a module file");
-    let root = cases::root().canonicalize().expect("tests/models");
-    file.strip_prefix(root).expect("a file of tests/models").display().to_string()
-}
-
 fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
     if !is_translated {
         let contents = Arc::new(MappedFile::contents(file)?);
         return Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
     }
-    let key = key(file);
+    let key = cases::key(file);
     let row = MODULES.iter().find(|row| row.0 == key).unwrap_or_else(|| panic!("{key} is not translated"));
     Ok((row.1)())
 }
@@ -62,12 +55,12 @@ fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Insta
     Instance::load_with(files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
         if let (Mode::Variant(level), true) = (mode, is_model) {
-            let key = key(file);
+            let key = cases::key(file);
             let row = VARIANTS.iter().find(|row| row.0 == key && row.1 == level);
             return Ok((row.unwrap_or_else(|| panic!("{key} is not translated for {level}")).2)());
         }
         if let (Mode::Reassociated, true) = (mode, is_model) {
-            let key = key(file);
+            let key = cases::key(file);
             let row = REASSOCIATED.iter().find(|row| row.0 == key);
             return Ok((row.unwrap_or_else(|| panic!("{key} is not translated in any order")).1)());
         }
@@ -106,7 +99,8 @@ fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> 
 fn reassociated_cases_are_as_interpreted() {
     let (mut compared, mut differing) = (0, 0);
     for model in cases::models() {
-        for (variant, case) in model.runs().filter(|(variant, _)| REASSOCIATED.iter().any(|row| row.0 == key(variant)))
+        for (variant, case) in
+            model.runs().filter(|(variant, _)| REASSOCIATED.iter().any(|row| row.0 == cases::key(variant)))
         {
             let of = |mode| outcomes(case, variant, mode, "local-sync");
             let (expected, in_order) = (of(Mode::InterpretedReassociated), of(Mode::Interpreted));
@@ -150,7 +144,7 @@ fn all_variants_compute_the_same_bits() {
     let (mut compared, mut faults) = (0, Vec::new());
     for model in cases::models() {
         for (variant, case) in model.runs() {
-            let key = key(variant);
+            let key = cases::key(variant);
             let expected = outcomes(case, variant, Mode::Translated, "local-sync");
             for (_, level, _) in VARIANTS.iter().filter(|row| row.0 == key) {
                 let found = outcomes(case, variant, Mode::Variant(level), "local-sync");

@@ -11,12 +11,10 @@ use support::{cases, repeat};
 
 #[test]
 fn many_callers_get_the_right_results_from_any_number_of_workers() {
-    let root = cases::root().canonicalize().expect("tests/models");
     repeat::repeat_all(|case, model, device| {
         let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
         Instance::load_with(files, &case.machine(device), Loaders::default(), &|file| {
-            let file = file.canonicalize().expect("a module file");
-            let key = file.strip_prefix(&root).expect("a file of tests/models").display().to_string();
+            let key = cases::key(file);
             let row = incarnate_translated_tests::MODULES.iter().find(|row| row.0 == key);
             Ok((row.unwrap_or_else(|| panic!("{key} is not translated")).1)())
         })
