@@ -40,15 +40,29 @@ macro_rules! error_function {
         libm::erf
     };
 }
-/// Products plus sums, rounded once. The library functions for `f32` of `libm`, which WebAssembly has, and of Windows round some
-/// results twice.
-#[cfg(all(feature = "std", not(any(target_family = "wasm", windows))))]
+/// Products plus sums, rounded once: by an instruction, or by the platform's library. Those of musl and Windows, and `libm`, which
+/// WebAssembly has, round some results in `f32` twice.
+#[cfg(all(
+    feature = "std",
+    any(
+        target_arch = "aarch64",
+        target_feature = "fma",
+        not(any(target_family = "wasm", target_env = "musl", windows))
+    )
+))]
 macro_rules! fused {
     ($float:ident) => {
         $float::mul_add
     };
 }
-#[cfg(any(not(feature = "std"), target_family = "wasm", windows))]
+#[cfg(not(all(
+    feature = "std",
+    any(
+        target_arch = "aarch64",
+        target_feature = "fma",
+        not(any(target_family = "wasm", target_env = "musl", windows))
+    )
+)))]
 macro_rules! fused {
     (f32) => {
         fma_by_f64
@@ -231,7 +245,7 @@ conversions! {
 /// `first * second + third`, rounded once, where no function of the platform is known to do so. The product is exact in `f64`. The sum
 /// is rounded so that the last bit of what is not exact is a one: it is then no middle between two numbers of `f32`, normal or not,
 /// and on the right side of it, so that the second rounding is that of the exact sum.
-#[cfg_attr(all(feature = "std", not(any(target_family = "wasm", windows))), allow(dead_code, reason = "it is tested"))]
+#[allow(dead_code, reason = "where the platform does so, it is tested only")]
 fn fma_by_f64(first: f32, second: f32, third: f32) -> f32 {
     let (product, third) = (f64::from(first) * f64::from(second), f64::from(third));
     let sum = product + third;
@@ -326,8 +340,7 @@ mod tests {
 
     /// Random bits, of which many are subnormal numbers and sums that cancel.
     #[test]
-    #[cfg(all(feature = "std", not(any(target_family = "wasm", windows))))]
-    fn fma_by_f64_is_that_of_the_platform() {
+    fn fma_by_f64_is_the_fused_operation() {
         let mut state = 1u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -343,7 +356,7 @@ mod tests {
             let second = sign(b) | (63 + exponent - exponent / 2 - 1 + b % 3) << 23 | mantissa(b);
             let third = sign(c) | ((exponent + 24).saturating_sub(c % 50)) << 23 | mantissa(c);
             let [first, second, third] = [first, second, third].map(f32::from_bits);
-            let (found, expected) = (fma_by_f64(first, second, third), f32::mul_add(first, second, third));
+            let (found, expected) = (fma_by_f64(first, second, third), fma_f32(first, second, third));
             assert!(
                 found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
                 "{first:e} * {second:e} + {third:e}: {found:e}, not {expected:e}"
