@@ -7,6 +7,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__all__: list[str]
+
 class Error(Exception):
     """An operation failed."""
 
