@@ -7,7 +7,27 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-__all__: list[str]
+__all__ = [
+    "DeadlineExceededError",
+    "Error",
+    "Function",
+    "IncompatibleError",
+    "InvalidArgumentError",
+    "Model",
+    "NotFoundError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "Reference",
+    "ResourceExhaustedError",
+    "Signature",
+    "Tensor",
+    "UnimplementedError",
+    "ValueInfo",
+    "command_line",
+    "compile",
+    "devices",
+    "install_compiler",
+]
 
 class Error(Exception):
     """An operation failed."""
