@@ -1,6 +1,7 @@
 //! The extension module of the Python package `incarnate`.
 
 mod error;
+mod iree;
 
 use pyo3::prelude::*;
 
@@ -11,6 +12,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::error::register(module)
+        super::error::register(module)?;
+        super::iree::register(module)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use incarnate_runtime::Error;
 use incarnate_runtime::hal::{
-    BufferParameters, BufferUsage, Device, DeviceOptions, DeviceUri, Driver, DriverRegistry, Fences, MemoryType, Semaphore,
+    BufferParameters, BufferUsage, Device, DeviceUri, Driver, DriverRegistry, Fences, MemoryType, Semaphore,
     SignalFence,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};

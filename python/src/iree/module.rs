@@ -92,7 +92,7 @@ impl VmModule {
 
 #[pymethods]
 impl VmModule {
-    /// Returns the native module of a name that a module depends on: `hal_inline`, `hal_loader` or `vmvx`.
+    /// Returns the native module of a name that a module depends on: `hal_inline` or `hal_loader`.
     #[staticmethod]
     fn resolve_module_dependency(
         py: Python<'_>,
