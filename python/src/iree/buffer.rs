@@ -22,6 +22,11 @@ impl HalBuffer {
     }
 }
 
+/// Returns the number of an element type as `iree.runtime` shows it: its bytes as they are in memory, least significant first.
+pub(super) fn shown_element_type(element_type: ElementType) -> String {
+    format!("{:#010x}", element_type.raw().swap_bytes())
+}
+
 /// The bytes, memory type, access and usage of a buffer, as text.
 fn described(buffer: &Buffer) -> String {
     let access = buffer.access().intersection(MemoryAccess::ALL);
@@ -158,10 +163,10 @@ impl HalBufferView {
 
     fn __repr__(&self) -> String {
         let shape: Vec<String> = self.0.shape().iter().map(ToString::to_string).collect();
-        let element_type = self.0.element_type().raw();
         format!(
-            "<HalBufferView ({}), element_type={element_type:#010x}, {}>",
+            "<HalBufferView ({}), element_type={}, {}>",
             shape.join(", "),
+            shown_element_type(self.0.element_type()),
             described(self.0.buffer())
         )
     }

@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use super::buffer::shown_element_type;
 use super::reference::{RefObject, VmRef, as_class, reference_of};
 use super::status::OrRaise;
 
@@ -163,7 +164,7 @@ fn append_elements(text: &mut String, list: &List, shown: &mut Vec<*const List>)
 fn append_reference(text: &mut String, reference: &Ref) -> std::fmt::Result {
     if let Ok(view) = reference.get::<BufferView>() {
         let shape: Vec<String> = view.shape().iter().map(ToString::to_string).collect();
-        write!(text, "HalBufferView({}:{:#010x})", shape.join("x"), view.element_type().raw())
+        write!(text, "HalBufferView({}:{})", shape.join("x"), shown_element_type(view.element_type()))
     } else if let Ok(buffer) = reference.get::<Buffer>() {
         write!(text, "HalBuffer({})", buffer.byte_length())
     } else if let Ok(fence) = reference.get::<Fence>() {

@@ -66,12 +66,22 @@ def _build_benchmark_args(
     return arguments, blob
 
 
-def _input(array: np.ndarray) -> str:
-    """Returns an array as the command takes it: type and elements, or one element if all are equal."""
-    extents = [str(extent) for extent in array.shape]
+# Elements of an array that a command's words have: words are limited to 128 KiB on Linux.
+_MOST_ELEMENTS = 1024
+
+
+def _input(array: np.ndarray, folder: Optional[str] = None) -> str:
+    """Returns an array as the command takes it: type and elements, one element if all are equal, or a file of many in a folder."""
+    kind = "x".join([*(str(extent) for extent in array.shape), DTYPE_TO_ABI_TYPE[array.dtype]])
     elements = array.ravel()
-    shown = elements[:1] if elements.size and (elements == elements[0]).all() else elements
-    return f"{'x'.join([*extents, DTYPE_TO_ABI_TYPE[array.dtype]])}={','.join(str(element) for element in shown)}"
+    if elements.size and (elements == elements[0]).all():
+        elements = elements[:1]
+    if folder is not None and elements.size > _MOST_ELEMENTS:
+        file, path = tempfile.mkstemp(suffix=".bin", dir=folder)
+        with os.fdopen(file, "wb") as file:
+            file.write(np.ascontiguousarray(array))
+        return f"{kind}=@{path}"
+    return f"{kind}={','.join(str(element) for element in elements)}"
 
 
 def benchmark_module(
@@ -90,15 +100,14 @@ def benchmark_module(
       timeout: seconds, after which BenchmarkTimeoutError is raised.
       kwargs: other flags, such as `device="local-task"`.
     """
-    arguments, blob = _build_benchmark_args(module, entry_function, inputs, **kwargs)
     with tempfile.TemporaryDirectory() as folder:
+        texts = [value if isinstance(value, str) else _input(value, folder) for value in inputs or ()]
+        arguments, blob = _build_benchmark_args(module, entry_function, texts, **kwargs)
         if blob is not None:
             path = os.path.join(folder, "module.vmfb")
             with open(path, "wb") as file:
                 file.write(blob)
             arguments[arguments.index(_NO_FILE)] = f"--module={path}"
-        # Inputs can be longer than the words of a command.
-        arguments = [_in_file(word, folder, index) for index, word in enumerate(arguments)]
         command = [sys.executable, "-c", _COMMAND, "bench", *arguments[1:], "--benchmark_format=json"]
         try:
             finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -107,21 +116,6 @@ def benchmark_module(
     if finished.returncode != 0:
         raise BenchmarkToolError(f"stderr:\n{finished.stderr}\nstdout:\n{finished.stdout}")
     return [_result(row) for row in json.loads(finished.stdout)["benchmarks"]]
-
-
-# Bytes of an input that a command's word has; Linux takes 128 KiB.
-_LONGEST_WORD = 64 << 10
-
-
-def _in_file(word: str, folder: str, index: int) -> str:
-    if len(word) <= _LONGEST_WORD or not word.startswith("--input="):
-        return word
-    kind, elements = word.removeprefix("--input=").split("=", 1)
-    abi_type = kind.split("x")[-1]
-    dtype = next(dtype for dtype, name in DTYPE_TO_ABI_TYPE.items() if name == abi_type)
-    path = os.path.join(folder, f"{index}.bin")
-    np.array(elements.split(",")).astype(dtype).tofile(path)
-    return f"--input={kind}=@{path}"
 
 
 def _result(row: dict) -> BenchmarkResult:
