@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 
 use super::list::VmVariantList;
 use super::module::{VmFunction, VmInstance, VmModule};
-use super::status::OrRaise;
+use super::status::{OrRaise, exception};
+use crate::interrupt;
 
 static NEXT_ID: AtomicI32 = AtomicI32::new(0);
 
@@ -55,7 +56,10 @@ impl VmContext {
         // Initialisers run without the lock, because they can call Python.
         let context = py.detach(|| match &base {
             Some(base) => base.extend(modules),
-            None => Context::new(Program::link(modules)?, Limits::default()),
+            None => {
+                let limits = Limits { interrupt: Some(interrupt::signals()), ..Limits::default() };
+                Context::new(Program::link(modules)?, limits)
+            }
         })?;
         self.with_state(|state| {
             let is_current = match (&state.context, &base) {
@@ -122,7 +126,7 @@ impl VmContext {
     }
 
     /// Calls a function with the elements of a list, whose numbers are converted to the types of the arguments. The results replace
-    /// the elements of the other list. Other threads run meanwhile.
+    /// the elements of the other list. Other threads run meanwhile, and signals are handled.
     fn invoke(
         &self,
         py: Python<'_>,
@@ -138,7 +142,7 @@ impl VmContext {
             outputs.resize(0)?;
             results.into_iter().try_for_each(|result| outputs.push(result))
         };
-        py.detach(invoke).or_raise(py, "Error invoking function")
+        interrupt::detached_with(py, invoke, |error| exception(py, "Error invoking function", error))
     }
 }
 
