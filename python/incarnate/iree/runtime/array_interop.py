@@ -62,16 +62,10 @@ class DeviceArray(numpy.lib.mixins.NDArrayOperatorsMixin):
         function = _FUNCTIONS.get(func)
         if function is not None:
             return function(*args, **kwargs)
-        host = self.to_host()
-        return host.__array_function__(func, types, args, kwargs)
+        return func(*_on_host(args), **_on_host(kwargs))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        def on_host(value):
-            return value._transfer_to_host(implicit=True) if isinstance(value, DeviceArray) else value
-
-        if kwargs.get("out") is not None:
-            kwargs["out"] = tuple(on_host(value) for value in kwargs["out"])
-        return getattr(ufunc, method)(*(on_host(value) for value in inputs), **kwargs)
+        return getattr(ufunc, method)(*_on_host(inputs), **_on_host(kwargs))
 
     def __dlpack__(self, *, stream=None, **kwargs):
         """Exports the elements to another library, in place where the array's type is that of its elements."""
@@ -203,6 +197,17 @@ class DeviceArray(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __reduce__(self):
         # NumPy's arrays are what both ends have.
         return _restored, (self.to_host(),)
+
+
+def _on_host(value):
+    """Replaces device arrays in arguments by their elements."""
+    if isinstance(value, DeviceArray):
+        return value._transfer_to_host(implicit=True)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_on_host(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _on_host(item) for key, item in value.items()}
+    return value
 
 
 def _restored(array):
