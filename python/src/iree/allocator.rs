@@ -22,7 +22,12 @@ const DETACHED_FROM: u64 = 64 << 10;
 pub(super) struct HalAllocator(pub(super) Arc<Device>);
 
 /// Allocates a buffer for a copy of a Python object's memory.
-fn copy_of(py: Python<'_>, device: &Device, memory: &PythonMemory, parameters: BufferParameters) -> PyResult<Arc<Buffer>> {
+fn copy_of(
+    py: Python<'_>,
+    device: &Device,
+    memory: &PythonMemory,
+    parameters: BufferParameters,
+) -> PyResult<Arc<Buffer>> {
     let (source, length) = (&memory.bytes, memory.bytes.length());
     let copy = || -> Result<Arc<Buffer>> {
         let buffer = device.allocator().allocate(parameters, length)?;

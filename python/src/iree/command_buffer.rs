@@ -96,7 +96,9 @@ impl HalCommandBuffer {
             )));
         }
         let length = length.unwrap_or(whole);
-        let copied = self.commands.copy(range(source_buffer, source_offset, length), range(target_buffer, target_offset, length));
+        let copied = self
+            .commands
+            .copy(range(source_buffer, source_offset, length), range(target_buffer, target_offset, length));
         copied.or_raise(py, "copy command")?;
         self.finish(py, end)
     }
@@ -116,7 +118,8 @@ impl HalCommandBuffer {
         let bytes = python_memory(pattern, false)?.bytes;
         let (mut word, count) = ([0; 8], bytes.length());
         let target = word.get_mut(..usize::try_from(count).unwrap_or(usize::MAX));
-        let target = target.ok_or_else(|| PyValueError::new_err(format!("pattern of {count} bytes, and 8 are the most")))?;
+        let target =
+            target.ok_or_else(|| PyValueError::new_err(format!("pattern of {count} bytes, and 8 are the most")))?;
         bytes.read(0, target).or_raise(py, "command buffer fill")?;
         let length = length.unwrap_or_else(|| target_buffer.get().0.byte_length().saturating_sub(target_offset));
         let filled =

@@ -173,6 +173,9 @@ fn convert(function: &Function, index: u32, item: ConventionItem, value: Value) 
         },
     };
     converted.ok_or_else(|| {
-        Error::invalid_argument(format!("argument {index} of `{}` is a reference, not of type {item:?}", function.name()))
+        Error::invalid_argument(format!(
+            "argument {index} of `{}` is a reference, not of type {item:?}",
+            function.name()
+        ))
     })
 }

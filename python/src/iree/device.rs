@@ -54,7 +54,9 @@ fn check_allocators(names: Vec<String>) -> PyResult<()> {
     // A name may have options behind a colon.
     match names.iter().find(|name| !ALLOCATORS.contains(&name.split(':').next().unwrap_or_default())) {
         None => Ok(()),
-        Some(name) => Err(PyValueError::new_err(format!("'{name}' is no allocator; there are {}", ALLOCATORS.join(", ")))),
+        Some(name) => {
+            Err(PyValueError::new_err(format!("'{name}' is no allocator; there are {}", ALLOCATORS.join(", "))))
+        }
     }
 }
 
@@ -93,7 +95,8 @@ impl HalDriver {
         let number = match &device_id {
             DeviceChoice::Number(number) => *number,
             DeviceChoice::Info(info) => {
-                let number = info.get_item("device_id")?.ok_or_else(|| PyTypeError::new_err("no device_id is given"))?;
+                let number =
+                    info.get_item("device_id")?.ok_or_else(|| PyTypeError::new_err("no device_id is given"))?;
                 number.extract()?
             }
         };

@@ -207,7 +207,8 @@ impl Imported {
 
     /// The extents of a dense row-major tensor.
     fn shape(&self) -> PyResult<Vec<u64>> {
-        let extents = self.numbers(self.tensor().shape).ok_or_else(|| PyValueError::new_err("the tensor has no shape"))?;
+        let extents =
+            self.numbers(self.tensor().shape).ok_or_else(|| PyValueError::new_err("the tensor has no shape"))?;
         if let Some(strides) = self.numbers(self.tensor().strides) {
             let dense = dense_strides(extents);
             let mut rows = extents.iter().zip(strides).zip(&dense);
@@ -240,11 +241,15 @@ pub(super) fn import<'py>(device: &Device, capsule: &Bound<'py, PyAny>) -> PyRes
     let imported = Imported::take(capsule)?;
     let tensor = imported.tensor();
     if !HOST_DEVICES.contains(&tensor.device_type) {
-        return Err(PyValueError::new_err(format!("memory of DLPack device type {} is not the host's", tensor.device_type)));
+        return Err(PyValueError::new_err(format!(
+            "memory of DLPack device type {} is not the host's",
+            tensor.device_type
+        )));
     }
     let (element_type, shape) = (imported.element_type()?, imported.shape()?);
     let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
-    let length = count.and_then(|count| element_type.packed_byte_count(count)).and_then(|length| usize::try_from(length).ok());
+    let length =
+        count.and_then(|count| element_type.packed_byte_count(count)).and_then(|length| usize::try_from(length).ok());
     let length = length.ok_or_else(|| PyValueError::new_err("the tensor exceeds the address space"))?;
     let data = tensor.data.cast::<u8>().wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0));
     let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());

@@ -30,9 +30,9 @@ pub(super) fn parse_flags(py: Python<'_>, flags: Vec<String>) -> PyResult<()> {
         match name {
             "help" => py.import("builtins")?.getattr("print")?.call1((HELP,)).map(drop)?,
             "task_topology_group_count" => {
-                let count: usize = value.parse().map_err(|_| {
-                    PyValueError::new_err(format!("flag '{name}' is '{value}', which is no number"))
-                })?;
+                let count: usize = value
+                    .parse()
+                    .map_err(|_| PyValueError::new_err(format!("flag '{name}' is '{value}', which is no number")))?;
                 *WORKERS.lock().unwrap_or_else(PoisonError::into_inner) = (count > 0).then_some(count);
             }
             _ => return Err(PyValueError::new_err(format!("flag '{name}' not recognized; --help lists the flags"))),

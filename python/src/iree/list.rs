@@ -78,7 +78,12 @@ impl VmVariantList {
     }
 
     /// Returns an element that is a reference as a class; None where the object is of another type.
-    fn get_as_object<'py>(&self, py: Python<'py>, index: i64, clazz: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn get_as_object<'py>(
+        &self,
+        py: Python<'py>,
+        index: i64,
+        clazz: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         as_class(py, &self.reference(py, index)?, clazz)
     }
 

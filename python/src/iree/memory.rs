@@ -106,22 +106,17 @@ pub(super) fn is_aligned(object: &Bound<'_, PyAny>, alignment: usize) -> PyResul
 ///
 /// # Safety
 /// `view` is null or a structure to be filled in. `owner` keeps `bytes` as long as it lives.
-unsafe fn export(
-    owner: Bound<'_, PyAny>,
-    bytes: &vm::Buffer,
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
+unsafe fn export(owner: Bound<'_, PyAny>, bytes: &vm::Buffer, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
     if view.is_null() {
         return Err(PyBufferError::new_err("no structure to be filled in"));
     }
-    let length = isize::try_from(bytes.length()).map_err(|_| PyBufferError::new_err("more bytes than Python counts"))?;
+    let length =
+        isize::try_from(bytes.length()).map_err(|_| PyBufferError::new_err("more bytes than Python counts"))?;
     let read_only = c_int::from(!bytes.is_mutable());
     // SAFETY: the caller promises a structure and that the owner, of which it gets a share, keeps the bytes, which do not move.
     // They may be written where the byte buffer may.
-    let failed = unsafe {
-        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), bytes.as_ptr().cast(), length, read_only, flags)
-    } != 0;
+    let failed =
+        unsafe { ffi::PyBuffer_FillInfo(view, owner.as_ptr(), bytes.as_ptr().cast(), length, read_only, flags) } != 0;
     if failed { Err(PyErr::fetch(owner.py())) } else { Ok(()) }
 }
 

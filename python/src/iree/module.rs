@@ -101,7 +101,9 @@ impl VmModule {
         minimum_version: u32,
     ) -> PyResult<VmModule> {
         let _ = instance;
-        natives::dependency(name, minimum_version).or_raise(py, "Error resolving module dependency").map(VmModule::native)
+        natives::dependency(name, minimum_version)
+            .or_raise(py, "Error resolving module dependency")
+            .map(VmModule::native)
     }
 
     /// Loads a module from a copy of a buffer.
@@ -178,7 +180,8 @@ impl VmModule {
     ) -> PyResult<VmModule> {
         let _ = instance;
         let companion = OnRelease { close: None, callback: destroy_callback };
-        let contents = MappedFile::contents_with(&filepath, companion).or_raise(py, "Error mapping the file of a module")?;
+        let contents =
+            MappedFile::contents_with(&filepath, companion).or_raise(py, "Error mapping the file of a module")?;
         VmModule::load(py, contents)
     }
 

@@ -75,7 +75,8 @@ fn trace_sink(sink: Option<Py<HalModuleDebugSink>>) -> TraceSink {
     let Some(sink) = sink else { return TraceSink::new(print_views) };
     TraceSink::new(move |key, views| {
         with_python(|py| {
-            call_sink(py, &sink, key, views).map_err(|raised| error_of(py, "exception raised by the trace callback", &raised))
+            call_sink(py, &sink, key, views)
+                .map_err(|raised| error_of(py, "exception raised by the trace callback", &raised))
         })
     })
 }

@@ -37,7 +37,10 @@ enum Packer {
     I64,
     F32,
     F64,
-    Array { dtype: Py<PyAny>, element_type: ElementType },
+    Array {
+        dtype: Py<PyAny>,
+        element_type: ElementType,
+    },
     Sequence(Vec<Packer>),
     Dictionary(Vec<(Py<PyAny>, Packer)>),
 }
@@ -53,7 +56,8 @@ fn to_array<'py>(value: &Bound<'py, PyAny>, dtype: Option<&Py<PyAny>>) -> PyResu
     let converted = numpy_asarray(py)?.call1((value, dtype, "C"));
     converted.map_err(|raised| {
         let wanted = dtype.map(|dtype| format!("dtype={}, ", dtype.bind(py))).unwrap_or_default();
-        let text = format!("could not convert value to numpy array: {wanted}error='{}', value={value}", raised.value(py));
+        let text =
+            format!("could not convert value to numpy array: {wanted}error='{}', value={value}", raised.value(py));
         let error = PyValueError::new_err(text);
         error.set_cause(py, Some(raised));
         error
@@ -68,7 +72,10 @@ fn view_on_device<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, HalBuffer
     value.getattr_opt("_buffer_view").ok().flatten()?.cast_into::<HalBufferView>().ok()
 }
 
-fn item<'py>(value: &Bound<'py, PyAny>, key: impl IntoPyObject<'py> + std::fmt::Display + Copy) -> PyResult<Bound<'py, PyAny>> {
+fn item<'py>(
+    value: &Bound<'py, PyAny>,
+    key: impl IntoPyObject<'py> + std::fmt::Display + Copy,
+) -> PyResult<Bound<'py, PyAny>> {
     value.get_item(key).map_err(|raised| missing_item(value, &key.to_string(), raised))
 }
 
@@ -87,12 +94,15 @@ fn check_length(value: &Bound<'_, PyAny>, kind: &str, wanted: usize) -> PyResult
 impl Packer {
     /// Parses a description: the name of a primitive type, or a list of a kind and what it consists of.
     fn parse(description: &Bound<'_, PyAny>) -> PyResult<Packer> {
-        let Ok(parts) = description.cast::<PyList>() else { return Packer::parse_primitive(&description.extract::<String>()?) };
+        let Ok(parts) = description.cast::<PyList>() else {
+            return Packer::parse_primitive(&description.extract::<String>()?);
+        };
         let kind: String = parts.get_item(0)?.extract()?;
         match kind.as_str() {
             "ndarray" => {
                 let types = parts.py().import(TYPES_MODULE)?;
-                let (dtype, element_type) = types.call_method1("map_abi_type_to_array_type", (parts.get_item(1)?,))?.extract()?;
+                let (dtype, element_type) =
+                    types.call_method1("map_abi_type_to_array_type", (parts.get_item(1)?,))?.extract()?;
                 Ok(Packer::Array { dtype, element_type: ElementType::from_raw(element_type) })
             }
             "slist" | "stuple" => {
@@ -296,11 +306,14 @@ impl ArgumentPacker {
                 let index: usize = index.ok_or_else(unknown)?.extract()?;
                 let slot = values.get_mut(index).ok_or_else(unknown)?;
                 if slot.replace(value).is_some() {
-                    return Err(PyValueError::new_err(format!("mismatched call arity: duplicate keyword argument '{key}'")));
+                    return Err(PyValueError::new_err(format!(
+                        "mismatched call arity: duplicate keyword argument '{key}'"
+                    )));
                 }
             }
         }
-        let missing = |index| PyValueError::new_err(format!("mismatched call arity: expected a value for argument {index}"));
+        let missing =
+            |index| PyValueError::new_err(format!("mismatched call arity: expected a value for argument {index}"));
         values.into_iter().enumerate().map(|(index, value)| value.ok_or_else(|| missing(index))).collect()
     }
 }

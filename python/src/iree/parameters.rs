@@ -178,7 +178,10 @@ impl ParameterIndex {
             ParameterStorage::Splat(_) => None,
             ParameterStorage::File { file, .. } => {
                 let known = files.iter().find(|handle| Arc::ptr_eq(&handle.get().file, file));
-                Some(known.map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?)
+                Some(
+                    known
+                        .map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?,
+                )
             }
         };
         Ok(ParameterIndexEntry { entry: entry.clone(), file })
@@ -268,12 +271,7 @@ impl ParameterIndex {
     }
 
     /// Adds the contents of an archive: `irpa`, `gguf`, `safetensors`, `npy`, `npz`, or `bin`.
-    fn load_from_file_handle(
-        &self,
-        py: Python<'_>,
-        file_handle: &Bound<'_, FileHandle>,
-        format: &str,
-    ) -> PyResult<()> {
+    fn load_from_file_handle(&self, py: Python<'_>, file_handle: &Bound<'_, FileHandle>, format: &str) -> PyResult<()> {
         let format = format_of(format).or_raise(py, "Could not parse parameter file index")?;
         self.add_archive(py, file_handle.clone().unbind(), format)
     }

@@ -106,7 +106,10 @@ impl PyModuleInterface {
         visit.call(&self.constructor)?;
         // The lock is held for a few instructions, none of which collects garbage.
         let Ok(exports) = self.exports.try_lock() else { return Ok(()) };
-        exports.iter().filter(|export| Arc::strong_count(export) == 1).try_for_each(|export| visit.call(&export.callable))
+        exports
+            .iter()
+            .filter(|export| Arc::strong_count(export) == 1)
+            .try_for_each(|export| visit.call(&export.callable))
     }
 
     fn __clear__(&self) {
@@ -143,9 +146,9 @@ impl ModuleState for PythonState {}
 impl PythonModule {
     fn export(&self, ordinal: u32) -> Result<&Export> {
         let export = self.exports.get(ordinal as usize);
-        export.map(|export| &**export).ok_or_else(|| {
-            Error::out_of_range(format!("module @{} has no exported function {ordinal}", self.name))
-        })
+        export
+            .map(|export| &**export)
+            .ok_or_else(|| Error::out_of_range(format!("module @{} has no exported function {ordinal}", self.name)))
     }
 }
 

@@ -173,7 +173,11 @@ fn cast<'py>(reference: &Ref, cls: &Bound<'py, PyType>) -> PyResult<Option<Bound
 
 /// Returns the object of a reference as a class, by the class's own protocol unless it is one of this module; None where the
 /// object is of another type.
-pub(super) fn as_class<'py>(py: Python<'py>, reference: &Ref, class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn as_class<'py>(
+    py: Python<'py>,
+    reference: &Ref,
+    class: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let known = CLASSES.iter().find(|known| class.is(&(known.class)(py)));
     match known {
         Some(known) if reference.ref_type() == Some(known.name) => (known.wrap)(py, reference),

@@ -245,7 +245,8 @@ impl<'py> FromPyObject<'_, 'py> for SemaphoreList {
             Ok(fence) => fence.get().fence(),
             Err(_) => {
                 let timepoints: Vec<(Bound<'_, HalSemaphore>, u64)> = object.extract()?;
-                let timepoints = timepoints.iter().map(|(semaphore, payload)| (Arc::clone(&semaphore.get().0), *payload));
+                let timepoints =
+                    timepoints.iter().map(|(semaphore, payload)| (Arc::clone(&semaphore.get().0), *payload));
                 Arc::new(Fence::from_timepoints(timepoints))
             }
         };

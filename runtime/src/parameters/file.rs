@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::Result;
 use crate::bytecode::{Contents, MappedContents};
 use crate::hal::{Allocator, Buffer, BufferParameters, File, MemoryAccess};
 use crate::mapping::MappedFile;
 use crate::vm::{self, Ledger};
-use crate::Result;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -112,7 +112,8 @@ fn memory_for_transfers_is_imported_in_place_of_whatever_alignment() {
     let allocator = Allocator::new();
     let memory = vm::Buffer::zeroed(100, 64, None).unwrap();
     let odd = vm::Buffer::part(&memory, 3, 96, true, Charge::none().share()).unwrap();
-    let parameters = BufferParameters { usage: BufferUsage::TRANSFER | BufferUsage::DISPATCH, ..BufferParameters::DEVICE };
+    let parameters =
+        BufferParameters { usage: BufferUsage::TRANSFER | BufferUsage::DISPATCH, ..BufferParameters::DEVICE };
     let buffer = allocator.import_for_transfers(&odd, parameters).unwrap();
     assert!(!buffer.usage().intersects(BufferUsage::DISPATCH) && buffer.access().contains(MemoryAccess::UNALIGNED));
     assert!(buffer.subspan(1, 4).unwrap().access().contains(MemoryAccess::UNALIGNED));
