@@ -70,10 +70,10 @@ impl VmContext {
                 return Err(Error::aborted("two threads registered modules at once"));
             }
             state.context = Some(context);
-            // They call in the former context.
-            state.functions.clear();
-            Ok(())
+            // They call in the former context. They are dropped without the lock.
+            Ok(std::mem::take(&mut state.functions))
         })
+        .map(drop)
     }
 
     fn with_state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {

@@ -1,5 +1,6 @@
 //! `HalDriver` and `HalDevice`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use incarnate_runtime::Error;
@@ -89,7 +90,7 @@ impl HalDriver {
         &self,
         py: Python<'_>,
         device_id: DeviceChoice<'_>,
-        params: Option<Vec<(String, String)>>,
+        params: Option<BTreeMap<String, String>>,
         allocators: Option<Vec<String>>,
     ) -> PyResult<HalDevice> {
         let number = match &device_id {

@@ -151,7 +151,9 @@ fn dense_strides(shape: &[i64]) -> Box<[i64]> {
     strides.into_boxed_slice()
 }
 
-/// A tensor of another library, which is deleted with this.
+/// A tensor of another library, which is deleted with this. It is an object of Python for the reason that memory of Python is: see
+/// [`memory`](super::memory).
+#[pyclass(module = "incarnate.iree.runtime", frozen)]
 struct Imported(NonNull<ManagedTensor>);
 
 // SAFETY: DLPack lets any thread use a tensor and delete it; the tensor itself is only read.
@@ -227,7 +229,7 @@ impl Drop for Imported {
         let pointer = self.0.as_ptr();
         // SAFETY: the tensor lives until its deleter is called, which is here, once.
         let Some(deleter) = (unsafe { (*pointer).deleter }) else { return };
-        // Deleters of Python's libraries need the interpreter. At exit, the memory stays.
+        // Deleters of Python's libraries need the interpreter, which is attached unless it shuts down: then the memory stays.
         let _ = Python::try_attach(|_| {
             // SAFETY: as above.
             unsafe { deleter(pointer) }
@@ -253,9 +255,10 @@ pub(super) fn import<'py>(device: &Device, capsule: &Bound<'py, PyAny>) -> PyRes
     let length = length.ok_or_else(|| PyValueError::new_err("the tensor exceeds the address space"))?;
     let data = tensor.data.cast::<u8>().wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0));
     let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
+    let owner = Arc::new(Py::new(py, imported)?);
     // SAFETY: the producer keeps `length` bytes at the address, dense as `shape` checked, for reading and writing until the tensor is
     // deleted, which its owner does. No slice of them is created here.
-    let bytes = unsafe { vm::Buffer::from_raw(data, length, true, Arc::new(imported), Charge::none().share()) };
+    let bytes = unsafe { vm::Buffer::from_raw(data, length, true, owner, Charge::none().share()) };
     let parameters = parameters(incarnate_runtime::hal::MemoryType::DEVICE_LOCAL.bits(), 0);
     let allocator = device.allocator();
     let buffer = if data.addr().get().is_multiple_of(MINIMUM_ALIGNMENT) {

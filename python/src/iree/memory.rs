@@ -21,7 +21,11 @@ use super::reference::RefObject;
 use super::status::OrRaise;
 
 /// The buffer of a Python object, C-contiguous, which the object keeps in place until this is dropped.
-pub(super) struct Exported(Box<ffi::Py_buffer>);
+///
+/// It is an object of Python itself, so that it is dropped with the interpreter attached: a thread that is not attached and drops the
+/// last reference does not wait for the interpreter's lock, whose holder may wait for that thread.
+#[pyclass(module = "incarnate.iree.runtime", frozen)]
+struct Exported(Box<ffi::Py_buffer>);
 
 // SAFETY: the buffer protocol keeps the memory at its address on every thread. The structure is changed only when it is released,
 // by its only owner and with the interpreter attached.
@@ -63,7 +67,7 @@ impl Exported {
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        // At exit, the memory stays.
+        // The interpreter is attached, unless it shuts down: then the memory stays.
         let _ = Python::try_attach(|_| {
             // SAFETY: `get` filled the structure in, and it is released once. The interpreter is attached.
             unsafe { ffi::PyBuffer_Release(&raw mut *self.0) }
@@ -81,11 +85,11 @@ pub(super) struct PythonMemory {
 pub(super) fn python_memory(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<PythonMemory> {
     let exported = Exported::get(object, writable)?;
     let (data, length, shape) = (exported.address(), exported.length(), exported.shape());
+    let owner = Arc::new(Py::new(object.py(), exported)?);
     // SAFETY: the exporter keeps the bytes valid until the owner is dropped, for writing if that was asked for. No slice of them is
-    // created here, and what other code does to the bytes meanwhile is a race of the program, as with any guest memory. The owner
-    // owns no byte buffer that a program can make a part of: objects of this module that are byte buffers are never exported again
-    // by a program of the VM.
-    let bytes = unsafe { vm::Buffer::from_raw(data, length, writable, Arc::new(exported), Charge::none().share()) };
+    // created here, and what other code does to the bytes meanwhile is a race of the program, as with any guest memory. Only the host
+    // program exports memory of a byte buffer again, so that a program of the VM cannot nest owners.
+    let bytes = unsafe { vm::Buffer::from_raw(data, length, writable, owner, Charge::none().share()) };
     Ok(PythonMemory { bytes, shape })
 }
 
@@ -93,8 +97,9 @@ pub(super) fn python_memory(object: &Bound<'_, PyAny>, writable: bool) -> PyResu
 pub(super) fn contents(object: &Bound<'_, PyAny>, companion: impl Any + Send + Sync) -> PyResult<Contents> {
     let exported = Exported::get(object, false)?;
     let (data, length) = (exported.address(), exported.length());
+    let owner = (Py::new(object.py(), exported)?, companion);
     // SAFETY: the exporter keeps the bytes valid until the owner is dropped, and no slice of them is created here.
-    Ok(unsafe { MappedBytes::new(data, length, Box::new((exported, companion))) }.contents())
+    Ok(unsafe { MappedBytes::new(data, length, Box::new(owner)) }.contents())
 }
 
 /// Returns true if the bytes of a Python object begin at a multiple of an alignment.

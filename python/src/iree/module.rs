@@ -42,7 +42,9 @@ fn linkage_of(number: u32) -> Option<Linkage> {
     }
 }
 
-/// What happens when the memory of a module is not in use any more: the buffer is closed, then the callback is called.
+/// What happens when the memory of a module is not in use any more: the buffer is closed, then the callback is called. It is an object
+/// of Python for the reason that memory of Python is: see [`memory`].
+#[pyclass(module = "incarnate.iree.runtime")]
 struct OnRelease {
     close: Option<Py<PyAny>>,
     callback: Option<Py<PyAny>>,
@@ -166,7 +168,8 @@ impl VmModule {
             )));
         }
         let close = close_buffer.then(|| buffer.clone().unbind());
-        VmModule::load(py, memory::contents(buffer, OnRelease { close, callback: destroy_callback })?)
+        let companion = Py::new(py, OnRelease { close, callback: destroy_callback })?;
+        VmModule::load(py, memory::contents(buffer, companion)?)
     }
 
     /// Maps a module file. `destroy_callback` is called when it is unmapped. The file must not be truncated meanwhile.
@@ -179,7 +182,7 @@ impl VmModule {
         destroy_callback: Option<Py<PyAny>>,
     ) -> PyResult<VmModule> {
         let _ = instance;
-        let companion = OnRelease { close: None, callback: destroy_callback };
+        let companion = Py::new(py, OnRelease { close: None, callback: destroy_callback })?;
         let contents =
             MappedFile::contents_with(&filepath, companion).or_raise(py, "Error mapping the file of a module")?;
         VmModule::load(py, contents)

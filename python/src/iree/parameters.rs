@@ -152,39 +152,54 @@ fn with_metadata(entry: ParameterEntry, metadata: Option<Metadata>) -> Parameter
 }
 
 impl ParameterIndex {
+    /// The parameters, locked. No code of Python runs meanwhile, so that no thread waits for the lock and for the interpreter's.
     fn lock(&self) -> MutexGuard<'_, Parameters> {
         // A panic leaves no change incomplete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, py: Python<'_>, entry: Result<ParameterEntry>, file: Option<Py<FileHandle>>) -> PyResult<()> {
-        let mut parameters = self.lock();
-        let added = entry.and_then(|entry| parameters.index.add(entry));
-        added.or_raise(py, "Could not add parameter index entry")?;
-        parameters.files.extend(file);
-        Ok(())
+        let add = |entry| {
+            let mut parameters = self.lock();
+            parameters.index.add(entry)?;
+            parameters.files.extend(file);
+            Ok(())
+        };
+        entry.and_then(add).or_raise(py, "Could not add parameter index entry")
     }
 
     fn add_archive(&self, py: Python<'_>, handle: Py<FileHandle>, format: ArchiveFormat) -> PyResult<()> {
         let file = Arc::clone(&handle.get().file);
-        let mut parameters = self.lock();
-        parameters.index.add_archive(&file, format).or_raise(py, "Could not parse parameter file index")?;
-        parameters.files.push(handle);
-        Ok(())
-    }
-
-    fn entry(&self, py: Python<'_>, entry: &ParameterEntry, files: &[Py<FileHandle>]) -> PyResult<ParameterIndexEntry> {
-        let file = match entry.storage() {
-            ParameterStorage::Splat(_) => None,
-            ParameterStorage::File { file, .. } => {
-                let known = files.iter().find(|handle| Arc::ptr_eq(&handle.get().file, file));
-                Some(
-                    known
-                        .map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?,
-                )
-            }
+        let mut found = parameters::ParameterIndex::new();
+        let operation = "Could not parse parameter file index";
+        py.detach(|| found.add_archive(&file, format)).or_raise(py, operation)?;
+        let added = {
+            let mut parameters = self.lock();
+            parameters.files.push(handle);
+            // Earlier parameters take precedence.
+            let new = found.entries().iter().filter(|entry| parameters.index.get(entry.key()).is_none()).cloned();
+            new.collect::<Vec<_>>().into_iter().try_for_each(|entry| parameters.index.add(entry))
         };
-        Ok(ParameterIndexEntry { entry: entry.clone(), file })
+        added.or_raise(py, operation)
+    }
+}
+
+/// Returns the entry for Python; `files` are the handles of known files.
+fn entry_of(py: Python<'_>, entry: ParameterEntry, files: &[Py<FileHandle>]) -> PyResult<ParameterIndexEntry> {
+    let file = match entry.storage() {
+        ParameterStorage::Splat(_) => None,
+        ParameterStorage::File { file, .. } => {
+            let known = files.iter().find(|handle| Arc::ptr_eq(&handle.get().file, file));
+            Some(known.map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?)
+        }
+    };
+    Ok(ParameterIndexEntry { entry, file })
+}
+
+impl Parameters {
+    /// The handles of the files, without those of a lock.
+    fn handles(&self, py: Python<'_>) -> Vec<Py<FileHandle>> {
+        self.files.iter().map(|handle| handle.clone_ref(py)).collect()
     }
 }
 
@@ -205,17 +220,22 @@ impl ParameterIndex {
     }
 
     fn __getitem__(&self, py: Python<'_>, i: usize) -> PyResult<ParameterIndexEntry> {
-        let parameters = self.lock();
-        let missing = || Error::out_of_range(format!("entry {i} of {} parameters", parameters.index.entries().len()));
-        let entry = parameters.index.entries().get(i).ok_or_else(missing);
-        self.entry(py, entry.or_raise(py, "Could not enumerate parameter index")?, &parameters.files)
+        let (entry, count, files) = {
+            let parameters = self.lock();
+            let entries = parameters.index.entries();
+            (entries.get(i).cloned(), entries.len(), parameters.handles(py))
+        };
+        let missing = || Error::out_of_range(format!("entry {i} of {count} parameters"));
+        entry_of(py, entry.ok_or_else(missing).or_raise(py, "Could not enumerate parameter index")?, &files)
     }
 
     /// Returns keys and entries.
     fn items(&self, py: Python<'_>) -> PyResult<Vec<(String, ParameterIndexEntry)>> {
-        let parameters = self.lock();
-        let entries = parameters.index.entries().iter();
-        entries.map(|entry| Ok((entry.key().to_owned(), self.entry(py, entry, &parameters.files)?))).collect()
+        let (entries, files) = {
+            let parameters = self.lock();
+            (parameters.index.entries().to_vec(), parameters.handles(py))
+        };
+        entries.into_iter().map(|entry| Ok((entry.key().to_owned(), entry_of(py, entry, &files)?))).collect()
     }
 
     /// Does nothing: an index grows as entries are added.

@@ -113,7 +113,9 @@ impl PyModuleInterface {
     }
 
     fn __clear__(&self) {
-        self.exports.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let exports = std::mem::take(&mut *self.exports.lock().unwrap_or_else(PoisonError::into_inner));
+        // Without the lock, as that can run code of Python.
+        drop(exports);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use incarnate_runtime::hal::{Deadline, Fence, Semaphore};
 use incarnate_runtime::vm::{Ledger, Ref};
-use incarnate_runtime::{Error, StatusCode};
+use incarnate_runtime::{Error, Result, StatusCode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -129,20 +129,25 @@ impl HalFence {
     }
 
     fn add(&self, py: Python<'_>, other: &Arc<Fence>) -> PyResult<()> {
+        // Exceptions are created without the lock, as that can run code of Python.
+        self.try_add(other).or_raise(py, "inserting into fence")
+    }
+
+    fn try_add(&self, other: &Arc<Fence>) -> Result<()> {
         let mut fence = self.fence.lock().unwrap_or_else(PoisonError::into_inner);
-        let joined = join(py, &[Arc::clone(&fence), Arc::clone(other)])?;
+        let joined = join(&[Arc::clone(&fence), Arc::clone(other)])?;
         let count = joined.timepoints().count();
         if count > self.capacity {
             let why = format!("a fence of capacity {} would have {count} semaphores", self.capacity);
-            return Err(exception(py, "inserting into fence", &Error::resource_exhausted(why)));
+            return Err(Error::resource_exhausted(why));
         }
         *fence = joined;
         Ok(())
     }
 }
 
-fn join(py: Python<'_>, fences: &[Arc<Fence>]) -> PyResult<Arc<Fence>> {
-    let joined = Fence::join(fences.iter(), Ledger::HOST).or_raise(py, "joining fences")?;
+fn join(fences: &[Arc<Fence>]) -> Result<Arc<Fence>> {
+    let joined = Fence::join(fences.iter(), Ledger::HOST)?;
     Ok(joined.unwrap_or_else(|| Arc::new(Fence::from_timepoints([]))))
 }
 
@@ -163,7 +168,7 @@ impl HalFence {
     #[staticmethod]
     fn join<'py>(py: Python<'py>, fences: Vec<Bound<'py, HalFence>>) -> PyResult<Bound<'py, HalFence>> {
         let fences: Vec<_> = fences.iter().map(|fence| fence.get().fence()).collect();
-        HalFence::wrap(py, join(py, &fences)?)
+        HalFence::wrap(py, join(&fences).or_raise(py, "joining fences")?)
     }
 
     /// The number of semaphores.
