@@ -43,10 +43,10 @@ def redirect() -> None:
         iree = importlib.import_module("iree")
     except ModuleNotFoundError:
         iree = types.ModuleType("iree")
-        iree.__path__ = []
+        setattr(iree, "__path__", [])
         sys.modules["iree"] = iree
     sys.modules["iree.runtime"] = runtime
-    iree.runtime = runtime
+    setattr(iree, "runtime", runtime)
     for name in _MODULES:
         module = importlib.import_module(f"incarnate.iree.runtime.{name}")
         sys.modules[f"iree.runtime.{name}"] = module

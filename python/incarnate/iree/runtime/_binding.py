@@ -152,4 +152,5 @@ class HalExternalTimepoint:
         self._set_event(ExternalTimepointType.HIP_EVENT, event)
 
 
+# It uses what is above.
 from ._loop import HalDeviceLoopBridge  # noqa: E402, F401

@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+from typing import Any
 
-from incarnate._native.iree import wait_any
+from ._binding import HalSemaphore, wait_any
 
 __all__ = ["HalDeviceLoopBridge"]
 
@@ -16,7 +17,7 @@ class HalDeviceLoopBridge:
         # Reaches the next payload when the thread has to look at what is new.
         self._control = device.create_semaphore(0)
         self._wakes = 0
-        self._pending = []
+        self._pending: list[tuple[HalSemaphore, int, asyncio.Future, Any]] = []
         self._stopped = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="HalDeviceLoopBridge", daemon=True)
@@ -46,7 +47,7 @@ class HalDeviceLoopBridge:
         self._control.signal(self._wakes)
 
     def _run(self):
-        waiting = []
+        waiting: list[tuple[HalSemaphore, int, asyncio.Future, Any]] = []
         while True:
             with self._lock:
                 waiting += self._pending

@@ -1,7 +1,7 @@
 """Buffer views as arrays."""
 
 import logging
-from typing import Optional
+from typing import Callable, Optional
 
 import numpy as np
 import numpy.lib.mixins
@@ -21,7 +21,7 @@ from .dtypes import map_dtype_to_hal_element_type
 __all__ = ["DeviceArray", "asdevicearray"]
 
 # Functions of NumPy that need no access to the elements.
-_FUNCTIONS = {}
+_FUNCTIONS: dict[Callable, Callable] = {}
 
 # What DLPack calls memory of the host.
 _DLPACK_HOST = (1, 0)

@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 from collections import namedtuple
 from os import PathLike
-from typing import Optional, Union
+from typing import Optional, Sequence, Union
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def benchmark_exe() -> str:
 def _build_benchmark_args(
     module: Union[VmModule, PathLike],
     entry_function: Optional[str] = None,
-    inputs: Optional[list[Union[str, np.ndarray]]] = None,
+    inputs: Optional[Sequence[Union[str, np.ndarray]]] = None,
     **kwargs,
 ):
     """Returns the words of a command, and the bytes of a module that is no file."""
@@ -77,9 +77,9 @@ def _input(array: np.ndarray, folder: Optional[str] = None) -> str:
     if elements.size and (elements == elements[0]).all():
         elements = elements[:1]
     if folder is not None and elements.size > _MOST_ELEMENTS:
-        file, path = tempfile.mkstemp(suffix=".bin", dir=folder)
-        with os.fdopen(file, "wb") as file:
-            file.write(np.ascontiguousarray(array))
+        descriptor, path = tempfile.mkstemp(suffix=".bin", dir=folder)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(array.tobytes())
         return f"{kind}=@{path}"
     return f"{kind}={','.join(str(element) for element in elements)}"
 
@@ -87,7 +87,7 @@ def _input(array: np.ndarray, folder: Optional[str] = None) -> str:
 def benchmark_module(
     module: Union[VmModule, PathLike],
     entry_function: Optional[str] = None,
-    inputs: Optional[list[Union[str, np.ndarray]]] = None,
+    inputs: Optional[Sequence[Union[str, np.ndarray]]] = None,
     timeout: Optional[float] = None,
     **kwargs,
 ) -> list[BenchmarkResult]:

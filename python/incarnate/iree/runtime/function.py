@@ -1,6 +1,7 @@
 """Calls of functions with Python's values."""
 
 import json
+from typing import Any
 
 from ._binding import (
     ArgumentPacker,
@@ -77,7 +78,7 @@ class FunctionInvoker:
             return values[0]
         return tuple(values) if values else None
 
-    def _values(self, elements: VmVariantList, descriptions) -> list:
+    def _values(self, elements: VmVariantList, descriptions) -> list[Any]:
         """Converts the elements of a list, each by its description, or all without any."""
         count = len(elements)
         if descriptions is None:
@@ -110,8 +111,8 @@ class FunctionInvoker:
                 values = self._values(elements.get_as_list(index), [part for _, part in parts])
                 return dict(zip((key for key, _ in parts), values))
             if kind == "py_homogeneous_list":
-                values = elements.get_as_list(index)
-                return self._values(values, parts * len(values))
+                items = elements.get_as_list(index)
+                return self._values(items, parts * len(items))
             if kind in _SCALARS:
                 value = elements.get_variant(index)
                 if not isinstance(value, _SCALARS[kind]):

@@ -184,7 +184,7 @@ def load_vm_module(vm_module: _binding.VmModule, config: Optional[Config] = None
 def _config_of(driver: Optional[str], backend: Optional[str]) -> Config:
     if (driver is None) == (backend is None):
         raise ValueError("pass either driver or backend")
-    return Config(TARGET_BACKEND_TO_DRIVER[backend] if driver is None else driver)
+    return Config(driver if backend is None else TARGET_BACKEND_TO_DRIVER[backend])
 
 
 def load_vm_flatbuffer(
