@@ -15,7 +15,9 @@ use incarnate_runtime::vm::{self, Charge, MappedBytes, Ref};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMemoryView};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyMemoryView, PyTuple};
+use smallvec::SmallVec;
 
 use super::reference::RefObject;
 use super::status::OrRaise;
@@ -173,16 +175,10 @@ impl MappedMemory {
         shape: &Bound<'py, PyAny>,
         numpy_dtype_descr: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let extents = PyList::empty(py);
-        for extent in shape.try_iter()? {
-            extents.append(extent?)?;
-        }
-        let arguments = PyDict::new(py);
-        arguments.set_item("shape", extents)?;
-        arguments.set_item("dtype", numpy_dtype_descr)?;
-        arguments.set_item("buffer", slf)?;
-        py.import("numpy")?.getattr("ndarray")?.call((), Some(&arguments))
+        static ARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let extents: SmallVec<[Bound<'py, PyAny>; 8]> = shape.try_iter()?.collect::<PyResult<_>>()?;
+        let extents = PyTuple::new(slf.py(), extents)?;
+        ARRAY.import(slf.py(), "numpy", "ndarray")?.call1((extents, numpy_dtype_descr, slf))
     }
 }
 

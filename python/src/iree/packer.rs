@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use incarnate_runtime::hal::{Device, ElementType};
 use incarnate_runtime::vm::{List, Ref, Value};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -171,6 +172,18 @@ fn push(py: Python<'_>, list: &List, value: Value) -> PyResult<()> {
     list.push(value).or_raise(py, "could not append value")
 }
 
+/// Copies an array to a device, with the element type of its data type.
+fn pack_array(device: &Device, array: &Bound<'_, PyAny>) -> PyResult<Value> {
+    static ELEMENT_TYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = array.py();
+    let dtype = array.getattr("dtype")?;
+    let element_type = ELEMENT_TYPE.import(py, TYPES_MODULE, "map_dtype_to_hal_element_type")?.call1((&dtype,))?;
+    let element_type: Option<u32> = element_type.extract()?;
+    let unknown = || PyValueError::new_err(format!("could not map dtype {dtype} to element type"));
+    let element_type = ElementType::from_raw(element_type.ok_or_else(unknown)?);
+    Ok(Value::Ref(Ref::from(view_of_copy(device, array, element_type)?)))
+}
+
 /// How deep sequences of functions without reflection may be nested.
 const NESTING_LIMIT: usize = 64;
 
@@ -183,17 +196,15 @@ fn pack_by_type(device: &Device, value: &Bound<'_, PyAny>, depth: usize) -> PyRe
     if value.is_exact_instance_of::<PyFloat>() {
         return Ok(Value::F64(value.extract()?));
     }
+    let array = value.cast::<PyUntypedArray>().ok().filter(|array| array.is_c_contiguous());
+    if let Some(array) = array {
+        return pack_array(device, array.as_any());
+    }
     if let Some(view) = view_on_device(value) {
         return Ok(Value::Ref(Ref::from(Arc::clone(&view.get().0))));
     }
     if value.hasattr("__array__")? {
-        let array = to_array(value, None)?;
-        let dtype = array.getattr("dtype")?;
-        let element_type = py.import(TYPES_MODULE)?.call_method1("map_dtype_to_hal_element_type", (&dtype,))?;
-        let element_type: Option<u32> = element_type.extract()?;
-        let unknown = || PyValueError::new_err(format!("could not map dtype {dtype} to element type"));
-        let view = view_of_copy(device, &array, ElementType::from_raw(element_type.ok_or_else(unknown)?))?;
-        return Ok(Value::Ref(Ref::from(view)));
+        return pack_array(device, &to_array(value, None)?);
     }
     let items: Vec<Bound<'_, PyAny>> = if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         value.try_iter()?.collect::<PyResult<_>>()?

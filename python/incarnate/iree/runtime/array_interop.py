@@ -16,12 +16,16 @@ from ._binding import (
     MappedMemory,
     MemoryType,
 )
-from .dtypes import map_dtype_to_hal_element_type
+from .dtypes import map_dtype_to_hal_element_type, map_hal_element_type_to_dtype
 
 __all__ = ["DeviceArray", "asdevicearray"]
 
 # Functions of NumPy that need no access to the elements.
 _FUNCTIONS: dict[Callable, Callable] = {}
+
+# Operations of enumerations take longer than those of numbers, and all results of functions pass here.
+_HOST_VISIBLE = int(MemoryType.HOST_VISIBLE)
+_MAPPING_SCOPED = int(BufferUsage.MAPPING_SCOPED)
 
 # What DLPack calls memory of the host.
 _DLPACK_HOST = (1, 0)
@@ -90,9 +94,7 @@ class DeviceArray(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def _is_mappable(self) -> bool:
         buffer = self._buffer_view.get_buffer()
-        return bool(
-            buffer.memory_type() & MemoryType.HOST_VISIBLE and buffer.allowed_usage() & BufferUsage.MAPPING_SCOPED
-        )
+        return bool(buffer.memory_type() & _HOST_VISIBLE and buffer.allowed_usage() & _MAPPING_SCOPED)
 
     def _transfer_to_host(self, implicit: bool) -> np.ndarray:
         if implicit and not self._implicit_host_transfer:
@@ -100,9 +102,9 @@ class DeviceArray(numpy.lib.mixins.NDArrayOperatorsMixin):
                 "the elements of a DeviceArray are accessed by to_host(), or implicitly if it was created with "
                 "implicit_host_transfer=True"
             )
-        if not self._is_mappable():
-            return self._copy_to_host()
         if self._host_array is None:
+            if not self._is_mappable():
+                return self._copy_to_host()
             self._mapped_memory, self._host_array = self._map_to_host()
         return self._host_array
 
@@ -152,7 +154,7 @@ class DeviceArray(numpy.lib.mixins.NDArrayOperatorsMixin):
         return array.astype(self._override_dtype)
 
     def _get_raw_dtype(self) -> np.dtype:
-        return HalElementType.map_to_dtype(self._buffer_view.element_type)
+        return map_hal_element_type_to_dtype(self._buffer_view.element_type)
 
     @property
     def dtype(self):

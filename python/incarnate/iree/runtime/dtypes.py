@@ -152,7 +152,7 @@ def map_dtype_to_hal_element_type(dtype) -> HalElementType | None:
 
 def map_hal_element_type_to_dtype(element_type) -> np.dtype:
     """Returns the type of NumPy or ml_dtypes of an element type; raises ValueError if there is none."""
-    dtype = _ALL_BY_ELEMENT_TYPE.get(int(element_type))
+    dtype = _ALL_BY_ELEMENT_TYPE.get(element_type)
     if dtype is None:
         raise ValueError(f"element type {int(element_type):#x} has no NumPy type; ml_dtypes adds bf16 and f8")
     return dtype
