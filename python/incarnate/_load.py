@@ -78,10 +78,11 @@ def _load(model: str | os.PathLike[str] | bytes, options: dict[str, Any], compil
         with open(model, "rb"):
             pass
         target = compiler["target"] or ("portable" if options["untrusted"] else "native")
-        module = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
+        module: Any = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
         source: Any = os.path.abspath(model)
     else:
-        module = source = bytes(model)
+        source = bytes(model)
+        module = source
     loaded = _native.Model(module, options)
     loaded._origin = (source, options, compiler)
     return loaded

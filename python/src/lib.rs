@@ -4,7 +4,7 @@
 //!
 //! | module | contains |
 //! |---|---|
-//! | `model`, `function` | models and their functions |
+//! | `model`, `function`, `callee` | models and their functions |
 //! | `argument`, `result` | objects of Python as arguments, and results as objects |
 //! | `module`, `options`, `parameters`, `devices` | how modules are loaded |
 //! | `tensor`, `reference`, `signature` | classes of values and types |
@@ -16,6 +16,7 @@
 
 mod argument;
 mod array;
+mod callee;
 mod command_line;
 mod compiler;
 mod devices;

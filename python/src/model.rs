@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMappingProxy, PyTuple};
 
 use crate::array;
+use crate::callee::Callee;
 use crate::error::invalid_argument;
 use crate::function::{self, Function};
 use crate::interrupt;
@@ -28,9 +29,10 @@ const MAIN_FUNCTIONS: &[&str] = &["main", "main_graph", "forward"];
 #[pyclass(frozen, module = "incarnate", weakref, dict)]
 pub(crate) struct Model {
     module: Arc<Module>,
-    /// The functions by name, in the order of the module.
-    functions: Py<PyDict>,
-    main: Option<Py<Function>>,
+    /// The functions, in the order of the module.
+    functions: Vec<Arc<Callee>>,
+    /// The function that the model is called for.
+    main: Option<Arc<Callee>>,
 }
 
 /// The arguments of `load` as Python passes them.
@@ -82,15 +84,20 @@ impl Arguments {
 
 impl Model {
     /// Returns the function that the model is called for.
-    fn main(&self, py: Python<'_>) -> PyResult<&Function> {
-        match &self.main {
-            Some(main) => Ok(main.get()),
-            None => Err(PyTypeError::new_err(format!(
-                "the model has several functions: call one of {}",
-                self.functions.bind(py).keys()
-            ))),
-        }
+    fn main(&self) -> PyResult<&Callee> {
+        self.main.as_deref().ok_or_else(|| {
+            PyTypeError::new_err(format!("the model has several functions; call one of {}", self.names().join(", ")))
+        })
     }
+
+    fn names(&self) -> Vec<&str> {
+        self.functions.iter().map(|callee| callee.name()).collect()
+    }
+}
+
+/// Returns a function of a model as an object.
+fn function(model: &Bound<'_, Model>, callee: &Arc<Callee>) -> Function {
+    Function::new(model.clone().into_any().unbind(), Arc::clone(&model.get().module), Arc::clone(callee))
 }
 
 #[pymethods]
@@ -104,52 +111,51 @@ impl Model {
             Err(_) => Source::File(std::path::absolute(module.extract::<PathBuf>()?)?),
         };
         let loaded = interrupt::detached(py, || Loaded::new(&source, &options))?;
-        let described: Vec<_> =
-            loaded.functions.iter().map(|each| (each.name().to_owned(), each.signature())).collect();
-        let module = Arc::new(Module::new(source, options, loaded));
-        let functions = PyDict::new(py);
-        for (index, (name, signature)) in described.iter().enumerate() {
-            functions.set_item(name, Function::new(py, &module, index, name, signature)?)?;
-        }
-        let main = match &described[..] {
-            [(name, _)] => functions.get_item(name)?,
-            _ => MAIN_FUNCTIONS.iter().find_map(|name| functions.get_item(name).transpose()).transpose()?,
+        let described = loaded.functions.iter().enumerate();
+        let functions =
+            described.map(|(index, each)| Callee::new(py, index, each.name(), &each.signature()).map(Arc::new));
+        let functions = functions.collect::<PyResult<Vec<_>>>()?;
+        let main = match &functions[..] {
+            [only] => Some(only),
+            _ => MAIN_FUNCTIONS.iter().find_map(|name| functions.iter().find(|callee| callee.name() == *name)),
         };
-        let main = main.map(|main| main.cast_into::<Function>()).transpose()?.map(Bound::unbind);
-        Ok(Model { module, functions: functions.unbind(), main })
+        let main = main.cloned();
+        Ok(Model { module: Arc::new(Module::new(source, options, loaded)), functions, main })
     }
 
     /// The functions by name.
     #[getter]
-    fn functions<'py>(&self, py: Python<'py>) -> Bound<'py, PyMappingProxy> {
-        PyMappingProxy::new(py, self.functions.bind(py).as_mapping())
+    fn functions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMappingProxy>> {
+        let functions = PyDict::new(slf.py());
+        for callee in &slf.get().functions {
+            functions.set_item(callee.name(), function(slf, callee))?;
+        }
+        Ok(PyMappingProxy::new(slf.py(), functions.as_mapping()))
     }
 
     /// The names and types of what the model takes and returns.
     #[getter]
-    fn signature(&self, py: Python<'_>) -> PyResult<PySignature> {
-        Ok(self.main(py)?.signature())
+    fn signature(&self) -> PyResult<PySignature> {
+        Ok(PySignature::new(self.main()?.signature().clone()))
     }
 
     #[pyo3(signature = (*arguments, **named))]
     fn __call__<'py>(
         &self,
-        py: Python<'py>,
         arguments: &Bound<'py, PyTuple>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.main(py)?.call(py, arguments, named, Form::Array)
+        self.main()?.call(&self.module, arguments, named, Form::Array)
     }
 
     /// Calls the model. Tensors among the results stay in the memory of the device: each is a `Tensor`.
     #[pyo3(signature = (*arguments, **named))]
     fn tensors<'py>(
         &self,
-        py: Python<'py>,
         arguments: &Bound<'py, PyTuple>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.main(py)?.call(py, arguments, named, Form::Tensor)
+        self.main()?.call(&self.module, arguments, named, Form::Tensor)
     }
 
     /// Calls the model without blocking the event loop: returns a coroutine.
@@ -173,25 +179,29 @@ impl Model {
         slf.py().import("incarnate._load")?.call_method1("reduce", (slf,))
     }
 
-    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let functions = self.functions.bind(py);
-        functions.get_item(name)?.ok_or_else(|| {
-            PyAttributeError::new_err(format!("the model has no function '{name}'; it has {}", functions.keys()))
-        })
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Function> {
+        let model = slf.get();
+        match model.functions.iter().find(|callee| callee.name() == name) {
+            Some(callee) => Ok(function(slf, callee)),
+            None => {
+                let names = model.names().join(", ");
+                Err(PyAttributeError::new_err(format!("the model has no function '{name}'; it has {names}")))
+            }
+        }
     }
 
     fn __dir__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         let py = slf.py();
         let names = py.import("builtins")?.getattr("object")?.call_method1("__dir__", (slf,))?.cast_into::<PyList>()?;
-        slf.get().functions.bind(py).keys().iter().try_for_each(|name| names.append(name))?;
+        slf.get().functions.iter().try_for_each(|callee| names.append(callee.name()))?;
         Ok(names)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
+    fn __repr__(&self) -> String {
         let of = match self.module.source() {
             Source::File(path) => path.display().to_string(),
             Source::Bytes(bytes) => format!("{} bytes", bytes.len()),
         };
-        format!("<incarnate.Model of {of}: {}>", self.functions.bind(py).keys())
+        format!("<incarnate.Model of {of}: {}>", self.names().join(", "))
     }
 }
