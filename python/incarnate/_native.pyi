@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+
+iree: ModuleType
+"""The classes of `incarnate.iree.runtime`, whose types `incarnate/iree/runtime/_binding.pyi` has."""
 
 class Error(Exception):
     """An operation failed."""

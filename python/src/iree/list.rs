@@ -107,7 +107,7 @@ impl VmVariantList {
 
     /// Returns an element as a dictionary of its type and contents, as traces of calls contain it.
     fn get_serialized_trace_value<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyDict>> {
-        serialized(py, &self.value(py, index)?)
+        serialized(py, &self.value(py, index)?, 0)
     }
 
     fn push_float(&self, py: Python<'_>, value: f64) -> PyResult<()> {
@@ -133,7 +133,7 @@ impl VmVariantList {
     }
 }
 
-/// The most lists in lists that are shown.
+/// The most lists in lists that are shown or serialized.
 const SHOWN_DEPTH: usize = 64;
 
 /// Appends the elements; `shown` are the lists that were begun.
@@ -179,7 +179,10 @@ fn append_reference(text: &mut String, reference: &Ref) -> std::fmt::Result {
     }
 }
 
-fn serialized<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyDict>> {
+fn serialized<'py>(py: Python<'py>, value: &Value, depth: usize) -> PyResult<Bound<'py, PyDict>> {
+    if depth > SHOWN_DEPTH {
+        return Err(PyValueError::new_err(format!("lists are nested more than {SHOWN_DEPTH} deep")));
+    }
     let record = PyDict::new(py);
     match value {
         Value::None | Value::Ref(Ref::Null) => record.set_item("type", "null")?,
@@ -191,7 +194,7 @@ fn serialized<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyDict
             record.set_item("type", "vm.list")?;
             let items = PyList::empty(py);
             for index in 0..list.len() as i64 {
-                items.append(serialized(py, &value_at(py, list, index)?)?)?;
+                items.append(serialized(py, &value_at(py, list, index)?, depth + 1)?)?;
             }
             record.set_item("items", items)?;
         }

@@ -1,10 +1,11 @@
 """Semaphores as futures of an asyncio loop."""
 
 import asyncio
+import atexit
 import threading
-from typing import Any
+from typing import Any, Callable
 
-from ._binding import HalSemaphore, wait_any
+from ._binding import HalDevice, HalSemaphore, wait_any
 
 __all__ = ["HalDeviceLoopBridge"]
 
@@ -12,20 +13,22 @@ __all__ = ["HalDeviceLoopBridge"]
 class HalDeviceLoopBridge:
     """Sets futures of a loop when semaphores reach payloads. A thread waits for the semaphores, until `stop`."""
 
-    def __init__(self, device, loop: asyncio.AbstractEventLoop):
+    def __init__(self, device: HalDevice, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         # Reaches the next payload when the thread has to look at what is new.
         self._control = device.create_semaphore(0)
         self._wakes = 0
-        self._pending: list[tuple[HalSemaphore, int, asyncio.Future, Any]] = []
+        self._pending: list[tuple[HalSemaphore, int, asyncio.Future[Any], Any]] = []
         self._stopped = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="HalDeviceLoopBridge", daemon=True)
         self._thread.start()
+        # A thread that is in a wait while the interpreter shuts down could not leave it.
+        atexit.register(self.stop)
 
-    def on_semaphore(self, semaphore, payload: int, value) -> asyncio.Future:
+    def on_semaphore(self, semaphore: HalSemaphore, payload: int, value: Any) -> asyncio.Future[Any]:
         """Returns a future that becomes `value` when the semaphore reaches the payload, or raises the semaphore's failure."""
-        future = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         with self._lock:
             if self._stopped:
                 raise RuntimeError("the bridge was stopped")
@@ -40,14 +43,15 @@ class HalDeviceLoopBridge:
                 return
             self._stopped = True
             self._wake()
+        atexit.unregister(self.stop)
         self._thread.join()
 
-    def _wake(self):
+    def _wake(self) -> None:
         self._wakes += 1
         self._control.signal(self._wakes)
 
-    def _run(self):
-        waiting: list[tuple[HalSemaphore, int, asyncio.Future, Any]] = []
+    def _run(self) -> None:
+        waiting: list[tuple[HalSemaphore, int, asyncio.Future[Any], Any]] = []
         while True:
             with self._lock:
                 waiting += self._pending
@@ -60,7 +64,7 @@ class HalDeviceLoopBridge:
         for _, _, future, _ in waiting:
             self._call(future.cancel)
 
-    def _settle(self, semaphore, payload, future, value):
+    def _settle(self, semaphore: HalSemaphore, payload: int, future: asyncio.Future[Any], value: Any) -> bool:
         """Sets the future of a semaphore that has reached its payload or failed; returns whether it did."""
         try:
             if semaphore.query() < payload:
@@ -72,11 +76,11 @@ class HalDeviceLoopBridge:
         return True
 
     @staticmethod
-    def _set(setter, future, value):
+    def _set(setter: Callable[[Any], None], future: asyncio.Future[Any], value: Any) -> None:
         if not future.done():
             setter(value)
 
-    def _call(self, function, *arguments):
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:

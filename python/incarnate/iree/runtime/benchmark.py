@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 from collections import namedtuple
 from os import PathLike
-from typing import Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
@@ -28,7 +28,7 @@ _COMMAND = "import sys; from incarnate._command_line import main; sys.exit(main(
 class BenchmarkToolError(Exception):
     """The benchmark failed. The message is what the command printed."""
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         self.message = message
         super().__init__(message)
 
@@ -43,11 +43,11 @@ def benchmark_exe() -> str:
 
 
 def _build_benchmark_args(
-    module: Union[VmModule, PathLike],
+    module: Union[VmModule, str, PathLike[str]],
     entry_function: Optional[str] = None,
-    inputs: Optional[Sequence[Union[str, np.ndarray]]] = None,
-    **kwargs,
-):
+    inputs: Optional[Sequence[Union[str, np.ndarray[Any, Any]]]] = None,
+    **kwargs: Any,
+) -> tuple[list[str], Optional[memoryview]]:
     """Returns the words of a command, and the bytes of a module that is no file."""
     if isinstance(module, VmModule):
         functions = [name for name in module.function_names if not name.startswith("__") and "$" not in name]
@@ -55,7 +55,8 @@ def _build_benchmark_args(
             entry_function = functions[0]
         if entry_function not in functions:
             raise ValueError(f"pass entry_function, one of {functions}")
-        source, blob = _NO_FILE, module.stashed_flatbuffer_blob
+        source = _NO_FILE
+        blob = module.stashed_flatbuffer_blob
     else:
         if entry_function is None:
             raise ValueError("pass entry_function for a module that is a file")
@@ -70,7 +71,7 @@ def _build_benchmark_args(
 _MOST_ELEMENTS = 1024
 
 
-def _input(array: np.ndarray, folder: Optional[str] = None) -> str:
+def _input(array: np.ndarray[Any, Any], folder: Optional[str] = None) -> str:
     """Returns an array as the command takes it: type and elements, one element if all are equal, or a file of many in a folder."""
     kind = "x".join([*(str(extent) for extent in array.shape), DTYPE_TO_ABI_TYPE[array.dtype]])
     elements = array.ravel()
@@ -85,11 +86,11 @@ def _input(array: np.ndarray, folder: Optional[str] = None) -> str:
 
 
 def benchmark_module(
-    module: Union[VmModule, PathLike],
+    module: Union[VmModule, str, PathLike[str]],
     entry_function: Optional[str] = None,
-    inputs: Optional[Sequence[Union[str, np.ndarray]]] = None,
+    inputs: Optional[Sequence[Union[str, np.ndarray[Any, Any]]]] = None,
     timeout: Optional[float] = None,
-    **kwargs,
+    **kwargs: Any,
 ) -> list[BenchmarkResult]:
     """Runs the benchmark of a function in another process.
 
@@ -118,7 +119,7 @@ def benchmark_module(
     return [_result(row) for row in json.loads(finished.stdout)["benchmarks"]]
 
 
-def _result(row: dict) -> BenchmarkResult:
+def _result(row: dict[str, Any]) -> BenchmarkResult:
     unit = row["time_unit"]
     counters = ["items_per_second"]
     return BenchmarkResult(

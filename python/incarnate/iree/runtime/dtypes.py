@@ -1,6 +1,7 @@
 """Types of elements: those of NumPy, of modules, and of functions' reflection."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,13 @@ __all__ = [
 class DTypeInfo:
     """A type of elements in all notations."""
 
-    dtype: np.dtype
+    dtype: np.dtype[Any]
     name: str
     abi_type: str
     hal_type: HalElementType
 
-    def _is(self, kind: type) -> bool:
-        return np.issubdtype(self.dtype, kind)
+    def _is(self, kind: Any) -> bool:
+        return bool(np.issubdtype(self.dtype, kind))
 
     @property
     def is_complex(self) -> bool:
@@ -91,8 +92,8 @@ except ModuleNotFoundError:
     _ML_TYPES = []
 
 
-def _by(attribute, infos):
-    found = {}
+def _by(attribute: str, infos: list[DTypeInfo]) -> dict[Any, DTypeInfo]:
+    found: dict[Any, DTypeInfo] = {}
     for info in infos:
         found.setdefault(getattr(info, attribute), info)
     return found
@@ -108,17 +109,17 @@ for _bits in (8, 16, 32, 64):
     # Integers whose sign the operations determine.
     _ALL_BY_ELEMENT_TYPE[int(HalElementType[f"INT_{_bits}"])] = np.dtype(f"int{_bits}")
 
-DTYPE_TO_ABI_TYPE: dict[np.dtype, str] = {info.dtype: info.abi_type for info in _NUMPY_TYPES}
+DTYPE_TO_ABI_TYPE: dict[np.dtype[Any], str] = {info.dtype: info.abi_type for info in _NUMPY_TYPES}
 
 
-def _find(infos, key, what) -> DTypeInfo:
+def _find(infos: dict[Any, DTypeInfo], key: Any, what: str) -> DTypeInfo:
     try:
         return infos[key]
     except KeyError:
         raise KeyError(f"{what} {key!r} is unknown") from None
 
 
-def map_dtype_to_dtype_info(dtype) -> DTypeInfo:
+def map_dtype_to_dtype_info(dtype: Any) -> DTypeInfo:
     """Returns a type of NumPy; raises KeyError for others."""
     return _find(_BY_DTYPE, np.dtype(dtype), "NumPy type")
 
@@ -133,7 +134,7 @@ def map_abi_type_to_dtype_info(abi_type: str) -> DTypeInfo:
     return _find(_BY_ABI_TYPE, abi_type, "type in reflection")
 
 
-def map_abi_type_to_array_type(abi_type: str) -> tuple[np.dtype, int]:
+def map_abi_type_to_array_type(abi_type: str) -> tuple[np.dtype[Any], int]:
     """Returns the NumPy type and the number of the element type of arrays that reflection describes; those of ml_dtypes as well."""
     info = _ALL_BY_ABI_TYPE.get(abi_type)
     if info is None:
@@ -141,7 +142,7 @@ def map_abi_type_to_array_type(abi_type: str) -> tuple[np.dtype, int]:
     return info.dtype, int(info.hal_type)
 
 
-def map_dtype_to_hal_element_type(dtype) -> HalElementType | None:
+def map_dtype_to_hal_element_type(dtype: Any) -> HalElementType | None:
     """Returns the element type of a type of NumPy or ml_dtypes; None for others."""
     try:
         info = _ALL_BY_DTYPE.get(np.dtype(dtype))
@@ -150,7 +151,7 @@ def map_dtype_to_hal_element_type(dtype) -> HalElementType | None:
     return None if info is None else info.hal_type
 
 
-def map_hal_element_type_to_dtype(element_type) -> np.dtype:
+def map_hal_element_type_to_dtype(element_type: int) -> np.dtype[Any]:
     """Returns the type of NumPy or ml_dtypes of an element type; raises ValueError if there is none."""
     dtype = _ALL_BY_ELEMENT_TYPE.get(element_type)
     if dtype is None:

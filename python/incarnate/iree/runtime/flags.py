@@ -16,7 +16,7 @@ _VARIABLE = "IREE_PY_RUNTIME_FLAGS"
 FUNCTION_INPUT_VALIDATION = True
 
 
-def _load_default_flags_from_env():
+def _load_default_flags_from_env() -> None:
     text = os.environ.get(_VARIABLE, "")
     try:
         parse_flags(*shlex.split(text))

@@ -1,7 +1,7 @@
 """Calls of functions with Python's values."""
 
 import json
-from typing import Any
+from typing import Any, Mapping, Optional
 
 from ._binding import (
     ArgumentPacker,
@@ -46,7 +46,7 @@ class FunctionInvoker:
 
     __slots__ = ("_vm_context", "_device", "_vm_function", "_invoke_context", "_packer", "_results", "_is_inlined")
 
-    def __init__(self, vm_context: VmContext, device: HalDevice, vm_function: VmFunction):
+    def __init__(self, vm_context: VmContext, device: HalDevice, vm_function: VmFunction) -> None:
         self._vm_context = vm_context
         self._device = device
         self._vm_function = vm_function
@@ -65,7 +65,7 @@ class FunctionInvoker:
         """The function."""
         return self._vm_function
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = self._packer.pack(self._invoke_context, args, kwargs)
         results = VmVariantList(1)
         self._vm_context.invoke(self._vm_function, arguments, results)
@@ -78,7 +78,7 @@ class FunctionInvoker:
             return values[0]
         return tuple(values) if values else None
 
-    def _values(self, elements: VmVariantList, descriptions) -> list[Any]:
+    def _values(self, elements: VmVariantList, descriptions: Optional[list[Any]]) -> list[Any]:
         """Converts the elements of a list, each by its description, or all without any."""
         count = len(elements)
         if descriptions is None:
@@ -87,14 +87,14 @@ class FunctionInvoker:
             raise ReturnError(f"{count} results are returned and {len(descriptions)} described: {elements}")
         return [self._described(elements, index, description) for index, description in enumerate(descriptions)]
 
-    def _undescribed(self, value):
+    def _undescribed(self, value: Any) -> Any:
         if isinstance(value, VmRef):
             view = value.deref(HalBufferView, True)
             if view is not None:
                 return DeviceArray(self._device, view, implicit_host_transfer=True)
         return value
 
-    def _described(self, elements: VmVariantList, index: int, description):
+    def _described(self, elements: VmVariantList, index: int, description: Any) -> Any:
         kind, parts = (description, []) if isinstance(description, str) else (description[0], description[1:])
         try:
             if kind == "ndarray":
@@ -124,14 +124,14 @@ class FunctionInvoker:
             raise ReturnError(f"result {index} of {elements}, described as {description}: {error}") from error
         raise ReturnError(f"result {index} of {elements} is described as {description}, which is no known type")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._vm_function)
 
 
-_SCALARS = {name: int for name in ("i8", "i16", "i32", "i64")} | {name: float for name in ("f16", "f32", "f64", "bf16")}
+_SCALARS: dict[str, type] = {name: int for name in ("i8", "i16", "i32", "i64")} | {name: float for name in ("f16", "f32", "f64", "bf16")}
 
 
-def _parse_reflection(reflection):
+def _parse_reflection(reflection: Mapping[str, str]) -> tuple[Optional[list[Any]], Optional[list[Any]]]:
     """Returns the descriptions of arguments and results; None for both without any."""
     text = reflection.get("iree.abi")
     if text is None:

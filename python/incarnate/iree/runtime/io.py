@@ -26,18 +26,18 @@ _READABLE_VERSIONS = (_METADATA_VERSION, "PYTORCH")
 class SplatValue:
     """A value that is repeated: an array of one element, and how often or in which shape."""
 
-    def __init__(self, pattern, count: Union[Sequence[int], int]):
+    def __init__(self, pattern: Any, count: Union[Sequence[int], int]) -> None:
         elements = np.asarray(pattern).size
         if elements != 1:
             raise ValueError(f"a SplatValue repeats one element, and {elements} are given")
         self.pattern = pattern
         self.total_length = (count if isinstance(count, int) else math.prod(count)) * pattern.itemsize
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"SplatValue({self.pattern} of {self.total_length})"
 
 
-def save_archive_file(entries: dict[str, Union[Any, SplatValue]], file_path: Union[str, PathLike]) -> None:
+def save_archive_file(entries: dict[str, Union[Any, SplatValue]], file_path: Union[str, PathLike[str]]) -> None:
     """Writes an archive (`.irpa`) of parameters: arrays and other buffers, and `SplatValue`s."""
     index = ParameterIndex()
     for key, value in entries.items():
@@ -48,20 +48,20 @@ def save_archive_file(entries: dict[str, Union[Any, SplatValue]], file_path: Uni
     index.create_archive_file(str(file_path))
 
 
-def parameter_index_add_numpy_ndarray(index: ParameterIndex, name: str, array: np.ndarray) -> None:
+def parameter_index_add_numpy_ndarray(index: ParameterIndex, name: str, array: np.ndarray[Any, Any]) -> None:
     """Adds an array as a parameter, in place if it is contiguous, with its type and shape as metadata."""
     contiguous = np.asarray(array, order="C")
     index.add_buffer(name, contiguous, metadata=_metadata(contiguous))
 
 
-def parameter_index_entry_as_numpy_flat_ndarray(index_entry: ParameterIndexEntry) -> np.ndarray:
+def parameter_index_entry_as_numpy_flat_ndarray(index_entry: ParameterIndexEntry) -> np.ndarray[Any, Any]:
     """Returns the bytes of a parameter, or of the pattern that it repeats."""
     if index_entry.is_file:
         return np.frombuffer(index_entry.file_view, dtype=np.uint8)
     return np.frombuffer(index_entry.splat_pattern, dtype=np.uint8)
 
 
-def parameter_index_entry_as_numpy_ndarray(index_entry: ParameterIndexEntry) -> np.ndarray:
+def parameter_index_entry_as_numpy_ndarray(index_entry: ParameterIndexEntry) -> np.ndarray[Any, Any]:
     """Returns a parameter as an array of the type and shape in its metadata; ValueError if there are none."""
     version, _, described = index_entry.metadata.decode(errors="replace").partition(":")
     if version not in _READABLE_VERSIONS:
@@ -80,7 +80,7 @@ def parameter_index_entry_as_numpy_ndarray(index_entry: ParameterIndexEntry) -> 
     return elements.reshape(shape)
 
 
-def _metadata(array: np.ndarray) -> str:
+def _metadata(array: np.ndarray[Any, Any]) -> str:
     info = map_dtype_to_dtype_info(array.dtype)
     described = {
         "type": "Tensor",

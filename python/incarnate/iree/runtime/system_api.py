@@ -1,6 +1,7 @@
 """Modules and their functions as Python objects."""
 
-from typing import Any, Optional, Sequence
+from os import PathLike
+from typing import Any, Callable, Optional, Sequence, Union
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Config:
       device: the device, in place of a name.
     """
 
-    def __init__(self, driver_name: Optional[str] = None, *, device: Optional[_binding.HalDevice] = None):
+    def __init__(self, driver_name: Optional[str] = None, *, device: Optional[_binding.HalDevice] = None) -> None:
         if driver_name is not None and device is not None:
             raise ValueError("pass driver_name or device, not both")
         if device is None:
@@ -45,7 +46,7 @@ class Config:
         self.default_vm_modules = (_binding.create_hal_module(self.vm_instance, device),)
 
 
-def normalize_value(value: Any):
+def normalize_value(value: Any) -> Any:
     """Converts a value to an array as functions take it: Python's numbers to 32 bits. None and collections stay."""
     if value is None or isinstance(value, (list, tuple, dict)):
         return value
@@ -60,7 +61,7 @@ def normalize_value(value: Any):
 class BoundModule:
     """A module in a context. Its functions are attributes and items."""
 
-    def __init__(self, context: "SystemContext", vm_module: _binding.VmModule):
+    def __init__(self, context: "SystemContext", vm_module: _binding.VmModule) -> None:
         self._context = context
         self._vm_module = vm_module
         self._functions: dict[str, FunctionInvoker] = {}
@@ -94,11 +95,11 @@ class BoundModule:
         except KeyError as error:
             raise AttributeError(str(error)) from None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<BoundModule {self._vm_module!r}>"
 
 
-class BoundModules(dict):
+class BoundModules(dict[str, BoundModule]):
     """Modules by name, which are also attributes."""
 
     def __getattr__(self, name: str) -> BoundModule:
@@ -116,7 +117,7 @@ class SystemContext:
       config: the configuration; that of the default device if there is none.
     """
 
-    def __init__(self, vm_modules: Optional[Sequence[_binding.VmModule]] = None, config: Optional[Config] = None):
+    def __init__(self, vm_modules: Optional[Sequence[_binding.VmModule]] = None, config: Optional[Config] = None) -> None:
         self._config = Config() if config is None else config
         self._is_dynamic = vm_modules is None
         modules = self._config.default_vm_modules + tuple(vm_modules or ())
@@ -188,7 +189,7 @@ def _config_of(driver: Optional[str], backend: Optional[str]) -> Config:
 
 
 def load_vm_flatbuffer(
-    vm_flatbuffer, *, driver: Optional[str] = None, backend: Optional[str] = None
+    vm_flatbuffer: Any, *, driver: Optional[str] = None, backend: Optional[str] = None
 ) -> BoundModule:
     """Loads a module from a copy of its file's bytes, for a driver or for that of a compiler's target backend."""
     config = _config_of(driver, backend)
@@ -196,7 +197,11 @@ def load_vm_flatbuffer(
 
 
 def load_vm_flatbuffer_file(
-    path, *, driver: Optional[str] = None, backend: Optional[str] = None, destroy_callback=None
+    path: Union[str, PathLike[str]],
+    *,
+    driver: Optional[str] = None,
+    backend: Optional[str] = None,
+    destroy_callback: Optional[Callable[[], Any]] = None,
 ) -> BoundModule:
     """Maps a module file and loads it, for a driver or for that of a compiler's target backend.
 

@@ -112,6 +112,8 @@ def test_sequences_do_not_overflow_the_stack(load):
     cycle = rt.VmVariantList(1)
     cycle.push_list(cycle)
     assert repr(cycle) == "<VmVariantList(1): [List[...]]>"
+    with pytest.raises(ValueError, match="nested more than"):
+        cycle.get_serialized_trace_value(0)
 
 
 def test_threads_call_at_once(load):
