@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use super::list::VmVariantList;
 use super::module::{VmFunction, VmInstance, VmModule};
+use super::process::Process;
 use super::status::{OrRaise, exception};
 use crate::interrupt;
 
@@ -31,6 +32,15 @@ pub(super) struct VmContext {
     #[pyo3(get)]
     context_id: i32,
     state: Mutex<State>,
+    process: Process,
+}
+
+impl Drop for VmContext {
+    fn drop(&mut self) {
+        if let Some(context) = &self.state.get_mut().unwrap_or_else(PoisonError::into_inner).context {
+            self.process.keep_in_children(context);
+        }
+    }
 }
 
 fn address(module: &Arc<dyn Module>) -> usize {
@@ -111,7 +121,8 @@ impl VmContext {
         modules: Option<Vec<Bound<'_, VmModule>>>,
     ) -> PyResult<VmContext> {
         let _ = instance;
-        let context = VmContext { context_id: NEXT_ID.fetch_add(1, Ordering::Relaxed), state: Mutex::default() };
+        let context_id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let context = VmContext { context_id, state: Mutex::default(), process: Process::current() };
         if let Some(modules) = modules {
             let modules = modules.iter().map(|module| Arc::clone(&module.get().module)).collect();
             context.add(py, modules).or_raise(py, "Error creating vm context with modules")?;
@@ -134,6 +145,7 @@ impl VmContext {
         inputs: &Bound<'_, VmVariantList>,
         outputs: &Bound<'_, VmVariantList>,
     ) -> PyResult<()> {
+        self.process.check("the context")?;
         let (module, ordinal) = function.get().export()?;
         let function = self.function(&module, ordinal).or_raise(py, "Error invoking function")?;
         let (inputs, outputs) = (Arc::clone(&inputs.get().0), Arc::clone(&outputs.get().0));

@@ -10,13 +10,14 @@ use incarnate_runtime::hal::{
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3::types::{PyDict, PyList};
 
 use super::allocator::HalAllocator;
 use super::buffer::{HalBuffer, HalBufferView};
 use super::command_buffer::HalCommandBuffer;
 use super::dlpack;
 use super::flag_parser;
+use super::process::Process;
 use super::status::{OrRaise, exception};
 use super::timeline::{HalSemaphore, SemaphoreList};
 
@@ -44,7 +45,7 @@ impl HalDriver {
         let driver = self.driver(py)?;
         let options = flag_parser::device_options();
         let device = py.detach(|| driver.create_device(uri, options)).or_raise(py, "Error creating device")?;
-        Ok(HalDevice { device })
+        Ok(HalDevice { device, process: Process::current() })
     }
 }
 
@@ -157,6 +158,19 @@ impl HalDriver {
 #[pyclass(module = "incarnate.iree.runtime", frozen)]
 pub(super) struct HalDevice {
     pub(super) device: Arc<Device>,
+    process: Process,
+}
+
+impl HalDevice {
+    fn check(&self) -> PyResult<()> {
+        self.process.check("the device")
+    }
+}
+
+impl Drop for HalDevice {
+    fn drop(&mut self) {
+        self.process.keep_in_children(&self.device);
+    }
 }
 
 /// The fences of a queue operation.
@@ -223,6 +237,7 @@ impl HalDevice {
         wait_semaphores: SemaphoreList,
         signal_semaphores: SemaphoreList,
     ) -> PyResult<Bound<'py, HalBuffer>> {
+        self.check()?;
         let usage = BufferUsage::TRANSFER | BufferUsage::DISPATCH_STORAGE;
         let parameters = BufferParameters { memory_type: MemoryType::DEVICE_LOCAL, usage };
         let fences = fences(&wait_semaphores, &signal_semaphores);
@@ -239,6 +254,7 @@ impl HalDevice {
         wait_semaphores: SemaphoreList,
         signal_semaphores: SemaphoreList,
     ) -> PyResult<()> {
+        self.check()?;
         let (buffer, fences) = (Arc::clone(&buffer.get().0), fences(&wait_semaphores, &signal_semaphores));
         py.detach(|| self.device.queue_dealloca(fences, buffer)).or_raise(py, "deallocating memory on queue")
     }
@@ -251,6 +267,7 @@ impl HalDevice {
         wait_semaphores: SemaphoreList,
         signal_semaphores: SemaphoreList,
     ) -> PyResult<()> {
+        self.check()?;
         let fences = fences(&wait_semaphores, &signal_semaphores);
         let commands = command_buffers.map(|commands| Arc::clone(&commands.get().commands));
         let submitted = py.detach(|| match &commands {
@@ -269,6 +286,7 @@ impl HalDevice {
         wait_semaphores: SemaphoreList,
         signal_semaphores: SemaphoreList,
     ) -> PyResult<()> {
+        self.check()?;
         let (source, target) = (Arc::clone(&source_buffer.get().0), Arc::clone(&target_buffer.get().0));
         let (length, available) = (source.byte_length(), target.byte_length());
         if length > available {
@@ -288,7 +306,7 @@ impl HalDevice {
         buffer_view: &Bound<'py, HalBufferView>,
         device_type_code: i32,
         device_id: i32,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         dlpack::export(py, &buffer_view.get().0, device_type_code, device_id)
     }
 

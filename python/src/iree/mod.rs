@@ -14,6 +14,7 @@ mod module;
 mod natives;
 mod packer;
 mod parameters;
+mod process;
 mod python_module;
 mod reference;
 mod status;

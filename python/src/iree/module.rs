@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyMemoryView};
 
 use super::memory;
 use super::natives;
+use super::process::Process;
 use super::status::OrRaise;
 
 /// What modules and contexts are created for. Types are known without one.
@@ -72,18 +73,26 @@ pub(super) struct VmModule {
     pub(super) module: Arc<dyn Module>,
     /// The file of a bytecode module.
     contents: Option<Arc<Contents>>,
+    process: Process,
+}
+
+impl Drop for VmModule {
+    fn drop(&mut self) {
+        // A native module may have devices.
+        self.process.keep_in_children(&self.module);
+    }
 }
 
 impl VmModule {
     pub(super) fn native(module: Arc<dyn Module>) -> VmModule {
-        VmModule { module, contents: None }
+        VmModule { module, contents: None, process: Process::current() }
     }
 
     fn load(py: Python<'_>, contents: Contents) -> PyResult<VmModule> {
         let contents = Arc::new(contents);
         let load = || BytecodeModule::new(VerifiedModule::load(Arc::clone(&contents))?);
         let module = py.detach(load).or_raise(py, "Error creating vm module")?;
-        Ok(VmModule { module, contents: Some(contents) })
+        Ok(VmModule { module, contents: Some(contents), process: Process::current() })
     }
 
     fn names(&self) -> Vec<String> {

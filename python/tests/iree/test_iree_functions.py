@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import threading
 
 import numpy as np
@@ -241,3 +242,28 @@ def test_types_of_ml_dtypes_are_arguments_and_results():
     result = invoke([1, 2, 3, 4])
     assert result.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(result.to_host().astype(np.float32), [1, 2, 3, 4])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_of_fork_loads_again(models):
+    def load():
+        return rt.load_vm_flatbuffer_file(models / "simple_mul/vmvx.vmfb", driver="local-task")
+
+    x = np.arange(4, dtype=np.float32)
+    module = load()
+    module.simple_mul(x, x)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            with pytest.raises(RuntimeError, match="the context belongs to the process that forked this one"):
+                module.simple_mul(x, x)
+            del module
+            gc.collect()
+            assert load().simple_mul(x, x).to_host().tolist() == [0, 1, 4, 9]
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert module.simple_mul(x, x).to_host().tolist() == [0, 1, 4, 9]

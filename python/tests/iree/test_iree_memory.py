@@ -138,14 +138,14 @@ def test_dlpack_shares_memory(device):
 def test_dlpack_capsules_are_used_once_and_checked(device):
     capsule = np.zeros(4, np.float32).__dlpack__()
     device.from_dlpack_capsule(capsule)
-    with pytest.raises(TypeError, match="used already"):
+    with pytest.raises(ValueError, match="was consumed"):
         device.from_dlpack_capsule(capsule)
-    with pytest.raises(TypeError, match="no DLPack capsule"):
+    with pytest.raises(TypeError, match="no capsule of DLPack"):
         device.from_dlpack_capsule(object())
     with pytest.raises(ValueError, match="strided"):
         device.from_dlpack_capsule(np.zeros((4, 4), np.float32).T[:, :2].__dlpack__())
     view = view_of(device, np.zeros(4, np.float32))
-    with pytest.raises(ValueError, match="DLPack has no elements"):
+    with pytest.raises(ValueError, match="no type in DLPack"):
         device.create_dlpack_capsule(view.get_buffer().create_view(rt.Shape([4]), 4), 1, 0)
     # A capsule that no library takes frees its tensor.
     before = device.allocator.statistics["device_bytes_freed"]

@@ -15,6 +15,16 @@ _devices: dict[str, HalDevice] = {}
 _lock = threading.RLock()
 
 
+def _forget_devices() -> None:
+    """Begins anew in a child of `fork`, which has none of the threads of its parent's devices."""
+    global _devices, _lock
+    _devices, _lock = {}, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_devices)
+
+
 def query_available_drivers() -> Collection[str]:
     """Returns the names of the drivers."""
     return HalDriver.query()
