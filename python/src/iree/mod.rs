@@ -34,7 +34,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(timeline::wait_any, &module)?)?;
     module.add_function(wrap_pyfunction!(flag_parser::parse_flags, &module)?)?;
     add_constants(&module)?;
-    parent.add_submodule(&module)?;
+    parent.setattr("iree", &module)?;
     // Submodules of extension modules are not found by their names otherwise.
     let name = format!("{}.iree", parent.name()?);
     py.import("sys")?.getattr("modules")?.set_item(name, &module)

@@ -54,7 +54,7 @@ impl HalModuleDebugSink {
 }
 
 fn call_sink(py: Python<'_>, sink: &Py<HalModuleDebugSink>, key: &str, views: &[Arc<BufferView>]) -> PyResult<()> {
-    let Some(callback) = sink.borrow(py).buffer_view_trace_callback(py) else { return Ok(()) };
+    let Some(callback) = sink.try_borrow(py)?.buffer_view_trace_callback(py) else { return Ok(()) };
     let objects = PyList::empty(py);
     for view in views {
         objects.append(HalBufferView::wrap(py, Arc::clone(view))?)?;

@@ -107,6 +107,12 @@ impl FileHandle {
         self.descriptor.is_some()
     }
 
+    /// False: files are mapped or in memory.
+    #[getter]
+    fn is_async(&self) -> bool {
+        false
+    }
+
     /// The descriptor that the handle was created with; None if it was created without.
     #[getter]
     fn fd(&self) -> Option<i32> {
