@@ -32,7 +32,9 @@ def test_a_waiting_thread_lets_others_run(device):
     thread.join()
 
 
-def test_an_interrupt_ends_a_wait(device):
+def interrupted(function, *arguments):
+    """Calls a function until a signal handler raises."""
+
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -40,9 +42,24 @@ def test_an_interrupt_ends_a_wait(device):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            device.create_semaphore(0).wait(1)
+            function(*arguments)
     finally:
         signal.signal(signal.SIGALRM, former)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_an_interrupt_ends_a_wait(device):
+    interrupted(device.create_semaphore(0).wait, 1)
+    interrupted(rt.HalFence.create_at(device.create_semaphore(0), 1).wait)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_an_interrupt_ends_a_call(load, models):
+    native = rt.VmModule.mmap(rt.VmInstance(), str(models / "native_import_module/vm.vmfb"))
+    module = load("vm", native, file="vm.vmfb")
+    # Some seconds of additions.
+    interrupted(module.loop_sum, (1 << 31) - 1)
+    assert module.call_internal(5) == 5
 
 
 def test_operations_wait_for_semaphores(device):
