@@ -310,6 +310,7 @@ impl HalDevice {
         dlpack::export(py, &buffer_view.get().0, device_type_code, device_id)
     }
 
+    #[expect(clippy::wrong_self_convention, reason = "the interface is given")]
     /// Creates a buffer view of a DLPack capsule: in place if the memory is aligned to 64 bytes, and else of a copy.
     fn from_dlpack_capsule<'py>(&self, capsule: &Bound<'py, PyAny>) -> PyResult<Bound<'py, HalBufferView>> {
         dlpack::import(&self.device, capsule)

@@ -178,7 +178,7 @@ pub(super) fn as_class<'py>(
     reference: &Ref,
     class: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let known = CLASSES.iter().find(|known| class.is(&(known.class)(py)));
+    let known = CLASSES.iter().find(|known| class.is((known.class)(py)));
     match known {
         Some(known) if reference.ref_type() == Some(known.name) => (known.wrap)(py, reference),
         Some(_) => Ok(py.None().into_bound(py)),
