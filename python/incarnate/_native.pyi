@@ -8,6 +8,28 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "DeadlineExceededError",
+    "Error",
+    "Function",
+    "IncompatibleError",
+    "InvalidArgumentError",
+    "Model",
+    "NotFoundError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "Reference",
+    "ResourceExhaustedError",
+    "Signature",
+    "Tensor",
+    "UnimplementedError",
+    "ValueInfo",
+    "command_line",
+    "compile",
+    "devices",
+    "install_compiler",
+]
+
 iree: ModuleType
 """The classes of `incarnate.iree.runtime`, whose types `incarnate/iree/runtime/_binding.pyi` has."""
 
@@ -106,6 +128,7 @@ class Model:
     def tensors(self, *arguments: Any, **named: Any) -> Any: ...
     async def call_async(self, *arguments: Any, **named: Any) -> Any: ...
     def tensor(self, values: Any) -> Tensor: ...
+    def memory_statistics(self) -> dict[str, int]: ...
     def __getattr__(self, name: str) -> Function: ...
 
 def devices() -> list[str]:

@@ -158,6 +158,18 @@ impl Model {
         self.main()?.call(&self.module, arguments, named, Form::Tensor)
     }
 
+    /// Returns the statistics of the device's memory, in bytes: `live` and `peak`, `allocated` and `freed` in all, `cached` for reuse.
+    fn memory_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let statistics = self.module.loaded(py)?.session.allocator().statistics();
+        let rows = PyDict::new(py);
+        rows.set_item("live", statistics.live)?;
+        rows.set_item("peak", statistics.peak)?;
+        rows.set_item("allocated", statistics.allocated)?;
+        rows.set_item("freed", statistics.freed)?;
+        rows.set_item("cached", statistics.cached)?;
+        Ok(rows)
+    }
+
     /// Calls the model without blocking the event loop: returns a coroutine.
     #[pyo3(signature = (*arguments, **named))]
     fn call_async<'py>(

@@ -10,7 +10,7 @@ def address(array):
     return array.__array_interface__["data"][0]
 
 
-# An identity: the result has the memory of the argument, unless that was copied.
+# An array of this many rows of four elements takes 8 KiB.
 ROWS = 512
 
 
@@ -44,6 +44,60 @@ def test_memory_of_results_is_reused(net):
     net.scale_rows(x, ones)
     seen = {address(net.scale_rows(x, ones)) for _ in range(64)}
     assert len(seen) <= 4
+
+
+class Exported:
+    """An array that only DLPack can read."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__()
+
+
+def columns(array):
+    """The same values, in another order of memory."""
+    return np.asfortranarray(array)
+
+
+# What an argument is, at which offset from a multiple of 64 bytes, and how often it is copied to the device.
+COPIES = [
+    (np.asarray, 0, "vmvx", 0),
+    (np.asarray, 16, "vmvx", 1),
+    (np.asarray, 0, "llvm-cpu", 1),
+    (np.asarray, 16, "llvm-cpu", 1),
+    (memoryview, 0, "vmvx", 0),
+    (memoryview, 16, "vmvx", 1),
+    (Exported, 0, "vmvx", 0),
+    (Exported, 16, "vmvx", 1),
+    (Exported, 0, "llvm-cpu", 1),
+]
+
+
+@pytest.mark.parametrize(("form", "offset", "variant", "copies"), COPIES)
+def test_copies_of_arguments(model, aligned, device, form, offset, variant, copies):
+    net = model("dynamic", variant, device=device)
+    x, ones = aligned((ROWS, 4), np.float32, offset), np.ones(4, np.float32)
+    x[:] = np.arange(ROWS * 4).reshape(ROWS, 4)
+
+    def allocated(argument):
+        before = net.memory_statistics()["allocated"]
+        result = net.scale_rows(argument, ones)
+        np.testing.assert_array_equal(result, x)
+        return net.memory_statistics()["allocated"] - before
+
+    # A tensor is passed without a copy, so that the rest is the same.
+    least = allocated(net.tensor(x))
+    assert allocated(form(x)) - least == copies * x.nbytes
+
+
+def test_arguments_in_other_orders_are_copied(net):
+    x = np.arange(ROWS * 4, dtype=np.float32).reshape(ROWS, 4)
+    np.testing.assert_array_equal(net.scale_rows(columns(x), [1, 1, 1, 1]), x)
 
 
 @pytest.mark.parametrize("offset", [0, 16])

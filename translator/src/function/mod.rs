@@ -11,7 +11,6 @@
 //! instructions, `loops` nests, `multiversion` the variants for target features.
 
 mod abi;
-mod bindings;
 mod borrows;
 mod calls;
 mod control;
@@ -38,7 +37,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
+use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type, read_only_bindings};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
@@ -135,9 +134,7 @@ impl<'m> Analysis<'m> {
 
     /// A bit set of the bindings that a kernel only reads; `list` is the index of the argument that holds them.
     pub(crate) fn only_read(&self, function: u32, list: usize) -> u64 {
-        let body = self.bodies.get(function as usize);
-        let list = body.and_then(|body| Some((body, *body.arguments().get(list)?)));
-        list.map_or(0, |(body, list)| bindings::only_read(body, list))
+        self.bodies.get(function as usize).map_or(0, |body| read_only_bindings(body, list))
     }
 
     /// The constants of the types that functions check references against.

@@ -12,6 +12,7 @@
 //! [`Function::new`] builds the IR and simplifies it. The analyses are [`Graph`] (orders), [`Dominators`], [`Loops`],
 //! [`Liveness`]; [`Structure`] is the control flow as nested blocks and loops. [`Function`] prints as text.
 
+mod bindings;
 mod build;
 mod display;
 mod dominators;
@@ -30,6 +31,7 @@ mod uses;
 mod validate;
 mod value;
 
+pub use bindings::read_only_bindings;
 pub use dominators::Dominators;
 pub use function::{BlockData, Definition, Entry, Function, Inst, Places, ValueInfo};
 pub use graph::{Graph, NONE, ReversePostorder};

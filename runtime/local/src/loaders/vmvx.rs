@@ -32,7 +32,7 @@ use core::ops::Range;
 use std::sync::Mutex;
 
 use crate::bytecode::executable_format::VMVX;
-use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
+use crate::bytecode::{Archive, Contents, Module as BytecodeFile, VerifiedModule, ir};
 use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
@@ -78,15 +78,24 @@ impl ExecutableLoader for VmvxLoader {
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-        let module = BytecodeFile::parse(archive(parameters)?)?.verify()?;
+        let verified = BytecodeFile::parse(archive(parameters)?)?.verify()?;
         let limits = self.limits.as_ref().unwrap_or(parameters.limits).clone();
         let module = match parameters.reassociate {
-            true => BytecodeModule::reassociating(module)?,
-            false => BytecodeModule::new(module)?,
+            true => BytecodeModule::reassociating(verified.clone())?,
+            false => BytecodeModule::new(verified.clone())?,
         };
-        let executable = VmvxExecutable::new(module, parameters.constants, limits)?;
+        let mut executable = VmvxExecutable::new(module, parameters.constants, limits)?;
+        for (export, function) in executable.exports.iter().zip(&mut executable.functions) {
+            function.read_only_bindings = only_read(&verified, *export);
+        }
         Ok(Arc::new(executable))
     }
+}
+
+/// Returns a bit set of the bindings that a kernel only reads; none where its analysis takes more than its budget.
+fn only_read(module: &VerifiedModule, export: u32) -> u64 {
+    let body = module.exported_function(export).and_then(|function| ir::Function::new(module, function).ok());
+    body.map_or(0, |body| ir::read_only_bindings(&body, BINDINGS))
 }
 
 /// The executable as part of the module's file, or as a copy.

@@ -1,13 +1,18 @@
 //! The bindings that a kernel only reads.
 
-use std::collections::HashMap;
+use alloc::collections::BTreeMap;
 
-use incarnate_bytecode::ir::{Function, Op, Value};
+use super::{Function, Op, Value};
 
-/// A bit set of the bindings whose elements a kernel reads and does not write; `list` is the argument that holds all bindings.
-/// Operations that the analysis does not know count as writes: calls, changes of lists, references passed to blocks.
-pub(super) fn only_read(body: &Function, list: Value) -> u64 {
-    let mut bindings: HashMap<Value, u64> = HashMap::new();
+/// Returns a bit set of the bindings whose elements a kernel reads and does not write; `list` is the index of the argument that holds
+/// all bindings. Operations that the analysis does not know count as writes: calls, changes of lists, references passed to blocks.
+#[must_use]
+pub fn read_only_bindings(body: &Function, list: usize) -> u64 {
+    body.arguments().get(list).map_or(0, |list| of_list(body, *list))
+}
+
+fn of_list(body: &Function, list: Value) -> u64 {
+    let mut bindings: BTreeMap<Value, u64> = BTreeMap::new();
     for inst in body.blocks.iter().flat_map(|block| &block.instructions) {
         let Op::ListGetRef { list: from, index, take: false, .. } = &inst.op else { continue };
         let ordinal = body.constant_bits(*index).filter(|ordinal| *from == list && *ordinal < 64);
