@@ -165,6 +165,9 @@ def test_device_arrays_are_accessed_explicitly_or_as_declared(device):
     assert np.array_equal(implicit ^ values, np.zeros((2, 2), bool))
     assert implicit.astype(np.int64).sum() == 2
     assert np.asarray(implicit, dtype=np.float32).dtype == np.float32
+    np.testing.assert_array_equal(np.concatenate([implicit, values]), np.concatenate([values, values]))
+    with pytest.raises(ValueError, match="to_host"):
+        np.concatenate([explicit, values])
 
 
 def test_byte_buffers_are_memory_of_python():
