@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +29,9 @@ __all__ = [
     "devices",
     "install_compiler",
 ]
+
+iree: ModuleType
+"""The classes of `incarnate.iree.runtime`, whose types `incarnate/iree/runtime/_binding.pyi` has."""
 
 class Error(Exception):
     """An operation failed."""

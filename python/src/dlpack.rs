@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "structures of C that other libraries fill in")]
 
 use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use incarnate_runtime::hal::{BufferView, ElementType, NumericalType};
@@ -101,6 +102,8 @@ fn data_type(element: ElementType) -> Option<DataType> {
 /// A tensor of another library. It lives as long as [`Imported::capsule`].
 pub(crate) struct Imported<'py> {
     pub(crate) capsule: Bound<'py, PyCapsule>,
+    /// The type of its device.
+    kind: i32,
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
     pub(crate) elements: Elements,
@@ -167,7 +170,7 @@ fn read(capsule: Bound<'_, PyCapsule>) -> PyResult<Option<Imported<'_>>> {
         count.and_then(|count| element.packed_byte_count(count)).and_then(|length| usize::try_from(length).ok());
     let length = length.ok_or_else(|| invalid_argument(py, format!("a tensor of shape {shape:?} is too large")))?;
     let elements = Elements::of_memory(tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize), length);
-    Ok(Some(Imported { element, shape, elements, capsule }))
+    Ok(Some(Imported { kind: tensor.device.kind, element, shape, elements, capsule }))
 }
 
 /// # Safety
@@ -207,12 +210,23 @@ pub(crate) fn export<'py>(
     view: &Arc<BufferView>,
     max_version: Option<(u32, u32)>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    export_as(py, view, max_version, CPU, 0)
+}
+
+/// As [`export`], as memory of a device that the caller names.
+pub(crate) fn export_as<'py>(
+    py: Python<'py>,
+    view: &Arc<BufferView>,
+    max_version: Option<(u32, u32)>,
+    kind: i32,
+    id: i32,
+) -> PyResult<Bound<'py, PyAny>> {
     let element = view.element_type();
     let dtype = data_type(element)
         .ok_or_else(|| unimplemented(py, format!("elements of type {element} have no type in DLPack")))?;
     let tensor = Tensor {
         data: memory::fixed_memory(view.buffer()).or_raise(py)?.cast(),
-        device: Device { kind: CPU, id: 0 },
+        device: Device { kind, id },
         rank: i32::try_from(view.shape().len()).unwrap_or(i32::MAX),
         dtype,
         shape: std::ptr::null_mut(),
@@ -296,4 +310,68 @@ unsafe extern "C" fn destroy<M: Manage>(capsule: *mut ffi::PyObject) {
             M::delete(ffi::PyCapsule_GetPointer(capsule, name).cast());
         }
     }
+}
+
+/// The names of capsules whose tensor has another owner.
+static USED_NAME: &CStr = c"used_dltensor";
+static USED_VERSIONED_NAME: &CStr = c"used_dltensor_versioned";
+
+/// Types of devices whose memory is the host's: its own, and what CUDA and ROCm have pinned.
+const HOST_KINDS: &[i32] = &[CPU, 3, 11];
+
+/// A tensor that was taken out of its capsule, and is deleted with this. It is an object of Python, so that it is dropped with the
+/// interpreter attached, which deleters need.
+#[pyclass(frozen, module = "incarnate._native")]
+pub(crate) struct Taken {
+    managed: NonNull<c_void>,
+    /// Calls the deleter of the structure.
+    delete: unsafe fn(NonNull<c_void>),
+}
+
+// SAFETY: DLPack lets any thread use a tensor and delete it.
+unsafe impl Send for Taken {}
+// SAFETY: as above; nothing is reached through a shared borrow.
+unsafe impl Sync for Taken {}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // SAFETY: `take` owns the tensor, and this is the only call of its deleter.
+        unsafe { (self.delete)(self.managed) }
+    }
+}
+
+/// Takes the tensor out of a capsule, in place; None if its elements are not in row-major order. The capsule cannot be used again. The
+/// bytes are valid for reading and writing until the second result is dropped.
+///
+/// # Errors
+/// UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for capsules that were used, and other objects.
+pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Option<(Imported<'py>, Py<Taken>)>> {
+    let py = capsule.py();
+    let not_a_tensor = || invalid_argument(py, "the object is no capsule of DLPack".to_owned());
+    let capsule = capsule.clone().cast_into::<PyCapsule>().map_err(|_| not_a_tensor())?;
+    let Some(imported) = read(capsule)? else { return Ok(None) };
+    if !HOST_KINDS.contains(&imported.kind) {
+        let message = format!("the tensor is on device {} of DLPack, not in memory of the host", imported.kind);
+        return Err(unimplemented(py, message));
+    }
+    unsafe fn delete<M: Manage>(managed: NonNull<c_void>) {
+        // SAFETY: the caller's promise: the structure of a tensor that `take` owns.
+        unsafe { M::delete(managed.as_ptr().cast()) }
+    }
+    let pointer = imported.capsule.as_ptr();
+    // SAFETY: `read` found a tensor in the capsule, which is alive. With its new name it leaves the tensor to its consumer.
+    let managed = unsafe {
+        let is_versioned = ffi::PyCapsule_IsValid(pointer, VERSIONED_NAME.as_ptr()) != 0;
+        let (name, used) = if is_versioned { (VERSIONED_NAME, USED_VERSIONED_NAME) } else { (NAME, USED_NAME) };
+        let managed = ffi::PyCapsule_GetPointer(pointer, name.as_ptr());
+        if ffi::PyCapsule_SetName(pointer, used.as_ptr()) != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        NonNull::new(managed).map(|managed| Taken {
+            managed,
+            delete: if is_versioned { delete::<ManagedVersioned> } else { delete::<Managed> },
+        })
+    };
+    let taken = Py::new(py, managed.ok_or_else(not_a_tensor)?)?;
+    Ok(Some((imported, taken)))
 }

@@ -30,6 +30,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
+/// Returns a number that is another one in each child.
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// A value of this process, and of its parents before it. Those of the parents are never dropped in a child.
 pub(crate) struct PerProcess<T> {
     generation: u32,
@@ -40,15 +45,11 @@ pub(crate) struct PerProcess<T> {
 impl<T> PerProcess<T> {
     /// Wraps a value that this process has created.
     pub(crate) fn new(value: T) -> PerProcess<T> {
-        PerProcess {
-            generation: GENERATION.load(Ordering::Relaxed),
-            value: ManuallyDrop::new(value),
-            next: OnceLock::new(),
-        }
+        PerProcess { generation: generation(), value: ManuallyDrop::new(value), next: OnceLock::new() }
     }
 
     fn is_of_this_process(&self) -> bool {
-        self.generation == GENERATION.load(Ordering::Relaxed)
+        self.generation == generation()
     }
 
     /// Returns the value of this process, which `create` creates at the first use in a child. Two threads may create one at the same

@@ -50,11 +50,20 @@ pub(crate) fn signals() -> Arc<dyn Interrupt> {
 /// # Errors
 /// What a signal handler raised, or else the error of the call.
 pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    detached_with(py, call, |error| crate::error::exception(py, error))
+}
+
+/// As [`detached`], with the exceptions that the closure converts errors to.
+pub(crate) fn detached_with<T: Send>(
+    py: Python<'_>,
+    call: impl FnOnce() -> Result<T> + Send,
+    exception: impl FnOnce(&Error) -> PyErr,
+) -> PyResult<T> {
     let outer = NEXT.replace(Some(Instant::now() + PERIOD));
     let result = py.detach(call);
     NEXT.set(outer);
     result.map_err(|error| match RAISED.take() {
         Some(raised) if error.code() == StatusCode::Cancelled => raised,
-        _ => crate::error::exception(py, &error),
+        _ => exception(&error),
     })
 }

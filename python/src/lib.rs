@@ -12,6 +12,7 @@
 //! | `compiler`, `command_line` | IREE's compiler; the command `incarnate` |
 //! | `interrupt`, `fork` | signals during calls; children of `fork` |
 //! | `dtype`, `error` | data types and exceptions |
+//! | `iree` | the classes of `incarnate.iree.runtime`, which stand beside the others |
 
 mod argument;
 mod array;
@@ -25,6 +26,7 @@ mod error;
 mod fork;
 mod function;
 mod interrupt;
+mod iree;
 mod memory;
 mod model;
 mod module;
@@ -62,6 +64,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::error::register(module)?;
-        super::fork::register(module)
+        super::fork::register(module)?;
+        super::iree::register(module)
     }
 }

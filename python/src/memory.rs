@@ -53,6 +53,11 @@ impl Elements {
         Elements { bytes: NonNull::slice_from_raw_parts(data, length) }
     }
 
+    /// The bytes.
+    pub(crate) fn bytes(self) -> NonNull<[u8]> {
+        self.bytes
+    }
+
     /// Copies the bytes into memory of an allocator.
     ///
     /// # Safety

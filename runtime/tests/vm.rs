@@ -312,6 +312,36 @@ fn state_is_initialised_forked_notified_and_deinitialised() {
 }
 
 #[test]
+fn a_context_is_extended_with_the_same_state() {
+    let recorder = Recorder::default();
+    let base = context_of(vec![recorder.module(), module(STATEFUL)]).unwrap();
+    let caller = module(
+        "vm.module @caller version 0
+         vm.import @m.add cconv \"0i_i\"
+         vm.export @add_twice
+         vm.func @add_twice(%i0: i32) -> (i32) {
+         ^bb0:
+           %i1 = vm.call @m.add(%i0)
+           %i1 = vm.call @m.add(%i0)
+           vm.return %i1
+         }",
+    );
+    assert_eq!(base.extend(vec![recorder.module()]).unwrap_err().code(), StatusCode::AlreadyExists);
+    let context = base.extend(vec![caller]).unwrap();
+    let call = |context: &Arc<Context>, name, value| {
+        context.function(name).unwrap().call(&[Value::I32(value)]).unwrap()[0].to_i32().unwrap()
+    };
+    assert_eq!((call(&context, "add_twice", 1), call(&base, "add", 10)), (9, 19));
+    assert_eq!(base.function("add_twice").unwrap_err().code(), StatusCode::NotFound);
+    drop(base);
+    assert_eq!(call(&context, "add", 1), 20);
+    assert_eq!(recorder.log(), ["7"]);
+    drop(context);
+    // The initialiser and the deinitialiser ran once.
+    assert_eq!(recorder.log(), ["7", "20"]);
+}
+
+#[test]
 fn linking_reports_missing_old_and_different_imports() {
     let importing = |import: &str| {
         let text = format!("vm.module @m version 0\n{import}\nvm.func @f() -> () {{\n^bb0:\n vm.return\n}}");

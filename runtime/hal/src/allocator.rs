@@ -39,6 +39,13 @@ pub const COPIED_CONSTANTS: usize = 64 << 10;
 #[cfg(feature = "std")]
 const EXCHANGEABLE_FROM: u64 = 64 << 10;
 
+/// The type of allocated memory. All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer
+/// does not have it.
+#[inline(always)]
+fn memory_type(parameters: BufferParameters) -> MemoryType {
+    parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL)
+}
+
 impl Default for Allocator {
     fn default() -> Allocator {
         Allocator::new()
@@ -182,6 +189,17 @@ impl Allocator {
         self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters, charge)
     }
 
+    /// Creates a buffer over a program's byte buffer, in place and of whatever alignment, for transfers and mapping alone: its usage
+    /// does not allow dispatches, which refuse its memory ([`MemoryAccess::UNALIGNED`]) however it is bound.
+    #[cfg(feature = "std")]
+    pub fn import_for_transfers(&self, source: &Arc<vm::Buffer>, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        let length = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        let storage = Storage::from_vm_buffer(source, 0, length, true)?;
+        let usage = parameters.usage.difference(BufferUsage::DISPATCH);
+        let buffer = Buffer::new(storage, memory_type(parameters), usage.union(HOST_USAGE), Charge::none());
+        Ok(Arc::new(buffer.unaligned()))
+    }
+
     /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
     /// [`MINIMUM_ALIGNMENT`] bytes, or is writable and not in a mapped file.
     ///
@@ -288,9 +306,7 @@ impl Allocator {
 
     #[inline(always)]
     fn wrap(&self, storage: Storage, parameters: BufferParameters, charge: Charge) -> Arc<Buffer> {
-        // All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer does not have
-        // it.
-        let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
+        let memory_type = memory_type(parameters);
         vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE), charge))
     }
 

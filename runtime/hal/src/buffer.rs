@@ -71,6 +71,12 @@ impl Buffer {
         }
     }
 
+    /// Marks memory that is not aligned as kernels rely on.
+    #[cfg(feature = "std")]
+    pub(super) fn unaligned(self) -> Buffer {
+        Buffer { access: self.access.union(MemoryAccess::UNALIGNED), ..self }
+    }
+
     #[inline]
     fn root(&self) -> &Buffer {
         match &self.root {
@@ -116,7 +122,8 @@ impl Buffer {
         self.memory_type
     }
 
-    /// What may be done to the bytes; without [`MemoryAccess::WRITE`] every write is refused.
+    /// What may be done to the bytes; without [`MemoryAccess::WRITE`] every write is refused, and with
+    /// [`MemoryAccess::UNALIGNED`] every dispatch.
     #[inline]
     #[must_use]
     pub fn access(&self) -> MemoryAccess {

@@ -5,6 +5,8 @@
 //! bytes, and has no other effect. A file that is truncated takes the pages away: an access ends the process with SIGBUS.
 #![allow(unsafe_code, reason = "the addresses of mappings")]
 
+use core::any::Any;
+use core::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -18,6 +20,18 @@ use crate::{Error, Result, ResultExt, vm};
 pub struct MappedFile {
     map: memmap2::MmapRaw,
     file: File,
+    /// Dropped after the mapping.
+    #[expect(dead_code, reason = "dropped after the mapping")]
+    companion: Companion,
+}
+
+/// See [`MappedFile::contents_with`].
+struct Companion(Option<Box<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Companion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Companion({})", self.0.is_some())
+    }
 }
 
 /// A file, or a range of one, that is mapped for writing: to the file, or privately by copy on write.
@@ -57,17 +71,28 @@ impl MappedFile {
         }
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
         let map = map.context(|| format!("mapping {}", path.display()))?;
-        Ok(MappedFile { map, file })
+        Ok(MappedFile { map, file, companion: Companion(None) })
     }
 
     /// Maps the whole file as the contents of a module or of parameters, under the requirements of
     /// [`MappedFile::open`]. What of a module is verified is copied into memory; constants and parameters stay mapped.
     pub fn contents(path: &Path) -> Result<Contents> {
+        Ok(MappedFile::open(path)?.into_contents())
+    }
+
+    /// Maps a file as [`MappedFile::contents`] does, and drops `companion` when the contents are unmapped: what must outlive them,
+    /// or tells that they are gone. Pages that a device has mapped once more may live longer.
+    pub fn contents_with(path: &Path, companion: impl Any + Send + Sync) -> Result<Contents> {
         let file = MappedFile::open(path)?;
+        Ok(MappedFile { companion: Companion(Some(Box::new(companion))), ..file }.into_contents())
+    }
+
+    fn into_contents(self) -> Contents {
+        let file = self;
         let (data, length) = (file.map.as_mut_ptr(), file.map.len());
         let data = NonNull::new(data).unwrap_or(NonNull::dangling());
         // SAFETY: the mapping has these bytes until it is dropped, and `MmapRaw` never returns them as a slice.
-        Ok(unsafe { vm::MappedBytes::new(data, length, Box::new(file)) }.contents())
+        unsafe { vm::MappedBytes::new(data, length, Box::new(file)) }.contents()
     }
 
     /// Returns the mapped file of contents, if they are one.
@@ -112,6 +137,11 @@ mod tests {
         assert_eq!(start.addr() % 4096, 0);
         // Windows keeps a file while it is mapped.
         drop((contents, file));
+        let companion = std::sync::Arc::new(());
+        let contents = MappedFile::contents_with(&path, std::sync::Arc::clone(&companion)).unwrap();
+        assert_eq!((contents.length(), std::sync::Arc::strong_count(&companion)), (8, 2));
+        drop(contents);
+        assert_eq!(std::sync::Arc::strong_count(&companion), 1);
         std::fs::remove_file(&path).unwrap();
         let error = MappedFile::open(&path).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);

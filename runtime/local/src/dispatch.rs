@@ -85,7 +85,11 @@ impl ResolvedBindings {
                 None => movable |= 1 << ordinal,
             }
             *byte_length = length;
-            read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << ordinal;
+            let access = buffer.access();
+            if access.contains(MemoryAccess::UNALIGNED) {
+                return Err(of_binding(unaligned(), ordinal));
+            }
+            read_only |= u64::from(!access.contains(MemoryAccess::WRITE)) << ordinal;
         }
         self.read_only = read_only;
         if movable != 0 {
@@ -143,6 +147,11 @@ impl ResolvedBindings {
 #[cold]
 fn of_binding(error: Error, ordinal: usize) -> Error {
     error.context(format!("binding {ordinal}"))
+}
+
+#[cold]
+fn unaligned() -> Error {
+    Error::permission_denied("memory that was imported for transfers alone is not aligned as kernels rely on")
 }
 
 /// The most local memory of a kernel, in bytes: what each thread at work may have, which no ledger counts.

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::bytecode::Contents;
+use crate::bytecode::{Contents, MappedContents};
 use crate::hal::{Allocator, Buffer, BufferParameters, File, MemoryAccess};
 use crate::mapping::MappedFile;
-use crate::vm::Ledger;
+use crate::vm::{self, Ledger};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -28,6 +28,19 @@ pub struct ParameterFile {
     /// The bytes, which serve to parse the archive. Those of a mapped file are copied out, because the file may change.
     contents: Arc<Contents>,
     file: Arc<File>,
+}
+
+/// The bytes of a byte buffer that programs write.
+struct BufferContents(Arc<vm::Buffer>);
+
+impl MappedContents for BufferContents {
+    fn length(&self) -> usize {
+        usize::try_from(self.0.length()).unwrap_or(usize::MAX)
+    }
+
+    fn read(&self, offset: usize, target: &mut [u8]) -> bool {
+        self.0.read(offset as u64, target).is_ok()
+    }
 }
 
 impl ParameterFile {
@@ -54,6 +67,17 @@ impl ParameterFile {
         Arc::new(ParameterFile { name: name.into(), contents, file })
     }
 
+    /// Wraps a byte buffer of the host, which programs that write parameters change; the name is for errors.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED if the buffer is read-only.
+    pub fn from_vm_buffer(name: impl Into<String>, buffer: Arc<vm::Buffer>) -> Result<Arc<ParameterFile>> {
+        let access = MemoryAccess::READ | MemoryAccess::WRITE;
+        let file = Arc::new(File::from_vm_buffer(&buffer, 0, buffer.length(), access, Ledger::HOST)?);
+        let contents = Arc::new(Contents::mapped(BufferContents(buffer)));
+        Ok(Arc::new(ParameterFile { name: name.into(), contents, file }))
+    }
+
     /// Returns the name for errors: the path.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -72,8 +96,9 @@ impl ParameterFile {
         &self.file
     }
 
-    /// Returns the bytes for parsers.
-    pub(super) fn contents(&self) -> &Contents {
+    /// Returns the bytes.
+    #[must_use]
+    pub fn contents(&self) -> &Arc<Contents> {
         &self.contents
     }
 

@@ -407,6 +407,22 @@ fn files_are_written_only_with_write_access() {
 }
 
 #[test]
+fn parameters_in_a_byte_buffer_are_written_in_place() {
+    let buffer = crate::vm::Buffer::copy_of(b"0123456789").unwrap();
+    let file = ParameterFile::from_vm_buffer("memory", Arc::clone(&buffer)).unwrap();
+    let mut index = ParameterIndex::new();
+    index.add(ParameterEntry::in_file("a", &file, 2, 6).unwrap()).unwrap();
+    let provider = ScopedIndex::new("scope", index);
+    let device = Device::create("local-sync").unwrap();
+    let source = device.allocator().allocate(BufferParameters::DEVICE, 8).unwrap();
+    source.write(0, b"abcdefgh").unwrap();
+    provider.scatter(transfer(&device, &[span("a", 1, 4, 3)]), &source).unwrap();
+    assert_eq!(buffer.to_vec().unwrap(), b"012efg6789");
+    assert_eq!(provider.index().get("a").unwrap().read().unwrap(), b"2efg67");
+    assert_eq!(*file.contents().bytes(0..4).unwrap(), *b"012e");
+}
+
+#[test]
 fn patterns_begin_where_the_parameter_does() {
     let mut index = ParameterIndex::new();
     let pattern: Vec<u8> = (0..16).collect();

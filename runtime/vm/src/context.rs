@@ -27,6 +27,8 @@ const DEINITIALIZER: &str = "__deinit";
 pub struct Context {
     program: Arc<Program>,
     states: Vec<Arc<dyn ModuleState>>,
+    /// The context that this one extends, which owns the first states.
+    base: Option<Arc<Context>>,
     limits: Limits,
     /// Storage of a single invocation: taken in place, it costs one lock.
     invocation: TryLock<Invocation>,
@@ -49,22 +51,46 @@ impl Context {
         let limits = Limits { ledger: limits.ledger.of_context(), ..limits };
         let cycles = Arc::new(BrokenCycles(limits.ledger.clone()));
         let mut context = Context::without_state(program, limits, cycles);
-        for index in 0..context.program.modules().len() {
-            let module = context.program.modules()[index].clone();
-            let mut state = module.allocate_state(&context.limits)?;
-            for link in context.program.links(index) {
-                module.resolve_import(&mut *state, link.import, context.bound(link.module, link.export))?;
-            }
-            context.states.push(Arc::from(state));
-            context.call_if_exported(index, INITIALIZER).context(|| format!("initialising @{}", module.name()))?;
-        }
+        context.initialize()?;
         Ok(Arc::new(context))
+    }
+
+    /// Adds modules, which may import from those of this context: creates their state and runs their initialisers. The result
+    /// shares the state of the modules of this context and keeps it.
+    ///
+    /// Call functions of the result from then on: a call in one of the two that waits for a call in the other one may be taken for
+    /// a deadlock.
+    ///
+    /// # Errors
+    /// Those of [`Program::link`] and [`Context::new`]. This context is unchanged.
+    pub fn extend(self: &Arc<Context>, modules: Vec<Arc<dyn Module>>) -> Result<Arc<Context>> {
+        let program = self.program.extend(modules)?;
+        let mut context = Context::without_state(program, self.limits.clone(), Arc::clone(&self.cycles));
+        context.states = self.states.clone();
+        context.base = Some(Arc::clone(self));
+        context.initialize()?;
+        Ok(Arc::new(context))
+    }
+
+    /// Creates the states that are missing and runs the initialisers of their modules.
+    fn initialize(&mut self) -> Result<()> {
+        for index in self.states.len()..self.program.modules().len() {
+            let module = self.program.modules()[index].clone();
+            let mut state = module.allocate_state(&self.limits)?;
+            for link in self.program.links(index) {
+                module.resolve_import(&mut *state, link.import, self.bound(link.module, link.export))?;
+            }
+            self.states.push(Arc::from(state));
+            self.call_if_exported(index, INITIALIZER).context(|| format!("initialising @{}", module.name()))?;
+        }
+        Ok(())
     }
 
     fn without_state(program: Arc<Program>, limits: Limits, cycles: Arc<BrokenCycles>) -> Context {
         let concurrent = Arc::new(AtomicUsize::new(0));
         let invocation = TryLock::new(Invocation::first(limits.clone(), concurrent.clone()));
-        Context { program, states: Vec::new(), limits, invocation, concurrent, invocations: Lock::default(), cycles }
+        let (states, invocations) = (Vec::new(), Lock::default());
+        Context { program, states, base: None, limits, invocation, concurrent, invocations, cycles }
     }
 
     /// Copies the state of all modules; what it refers to is shared. Initialisers do not run; modules are told by
@@ -218,7 +244,8 @@ impl InvocationGuard<'_> {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        for index in (0..self.states.len()).rev() {
+        let borrowed = self.base.as_ref().map_or(0, |base| base.states.len());
+        for index in (borrowed..self.states.len()).rev() {
             if let Err(error) = self.call_if_exported(index, DEINITIALIZER) {
                 tracing::warn!(%error, module = self.program.modules()[index].name(), "deinitialiser failed");
             }

@@ -36,8 +36,26 @@ impl Program {
     /// NOT_FOUND for a module or function that is required and missing, INCOMPATIBLE for one that is too old or has
     /// another calling convention, ALREADY_EXISTS for two modules of one name.
     pub fn link(modules: Vec<Arc<dyn Module>>) -> Result<Arc<Program>> {
+        Program::link_after(&[], modules)
+    }
+
+    /// Links further modules, which may import from those of this program. The result has all of them; the links of the modules of
+    /// this program stay.
+    ///
+    /// # Errors
+    /// Those of [`Program::link`].
+    pub fn extend(&self, modules: Vec<Arc<dyn Module>>) -> Result<Arc<Program>> {
+        let all = self.modules.iter().cloned().chain(modules).collect();
+        Program::link_after(&self.links, all)
+    }
+
+    /// Links the modules after those whose links are given.
+    fn link_after(linked: &[Vec<Link>], modules: Vec<Arc<dyn Module>>) -> Result<Arc<Program>> {
         let mut links = array::with_capacity(modules.len())?;
-        for (index, module) in modules.iter().enumerate() {
+        for earlier in linked {
+            links.push(array::copy_of(earlier)?);
+        }
+        for (index, module) in modules.iter().enumerate().skip(linked.len()) {
             let (before, name) = (&modules[..index], module.name());
             if before.iter().any(|other| other.name() == name) {
                 return Err(Error::new(crate::StatusCode::AlreadyExists, format!("two modules are named @{name}")));

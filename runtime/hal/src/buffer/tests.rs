@@ -108,6 +108,21 @@ fn memory_is_imported_in_place_where_it_is_aligned() {
 }
 
 #[test]
+fn memory_for_transfers_is_imported_in_place_of_whatever_alignment() {
+    let allocator = Allocator::new();
+    let memory = vm::Buffer::zeroed(100, 64, None).unwrap();
+    let odd = vm::Buffer::part(&memory, 3, 96, true, Charge::none().share()).unwrap();
+    let parameters =
+        BufferParameters { usage: BufferUsage::TRANSFER | BufferUsage::DISPATCH, ..BufferParameters::DEVICE };
+    let buffer = allocator.import_for_transfers(&odd, parameters).unwrap();
+    assert!(!buffer.usage().intersects(BufferUsage::DISPATCH) && buffer.access().contains(MemoryAccess::UNALIGNED));
+    assert!(buffer.subspan(1, 4).unwrap().access().contains(MemoryAccess::UNALIGNED));
+    buffer.copy_from(1, &super::tests::buffer(8), 0, 8).unwrap();
+    buffer.write(0, &[7]).unwrap();
+    assert_eq!((odd.load::<u8>(0).unwrap(), memory.load::<u8>(3).unwrap()), (7, 7));
+}
+
+#[test]
 fn checks_name_what_is_missing() {
     let buffer = buffer(16);
     let transfer = BufferUsage::TRANSFER;

@@ -1,5 +1,6 @@
 //! Memory-mapped files on platforms that map none: files are read instead.
 
+use core::any::Any;
 use core::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
@@ -42,6 +43,20 @@ impl MappedFile {
     /// Errors of reading.
     pub fn contents(path: &Path) -> Result<Contents> {
         Contents::read(path)
+    }
+
+    /// Reads a file as [`MappedFile::contents`] does, and drops `companion` when the contents are dropped.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn contents_with(path: &Path, companion: impl Any + Send + Sync) -> Result<Contents> {
+        struct Read<C>(Contents, #[expect(dead_code, reason = "dropped with the contents")] C);
+        impl<C> AsRef<[u8]> for Read<C> {
+            fn as_ref(&self) -> &[u8] {
+                self.0.as_bytes().unwrap_or_default()
+            }
+        }
+        Ok(Contents::external(Read(Contents::read(path)?, companion)))
     }
 
     pub(crate) fn of(_: &Contents) -> Option<&MappedFile> {

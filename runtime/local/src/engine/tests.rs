@@ -193,6 +193,27 @@ fn chain(bench: &Bench, sizes: &[u32]) -> Arc<CommandBuffer> {
 }
 
 #[test]
+fn unaligned_memory_is_bound_to_no_kernel() {
+    let bench = Bench::with_workers(1);
+    let memory = crate::vm::Buffer::zeroed(64, 64, None).unwrap();
+    let odd = crate::vm::Buffer::part(&memory, 1, 32, true, Charge::none().share()).unwrap();
+    let odd = Allocator::new().import_for_transfers(&odd, BufferParameters::DEVICE).unwrap();
+    let commands = bench.commands(1);
+    let slot = BufferRef { buffer: None, slot: 0, offset: 0, length: WHOLE_BUFFER };
+    bench.dispatch(&commands, COUNT, 1, &[0, 0, 0], &[slot]);
+    commands.finalize().unwrap();
+    let execute = |buffer: Arc<Buffer>| {
+        let bound = BufferBinding { buffer: Some(buffer.into()), offset: 0, length: WHOLE_BUFFER };
+        let done = Arc::new(Fence::new());
+        let fences = Fences { signal: SignalFence::Given(done.clone()), ..Fences::default() };
+        let submitted = bench.queue.submit_execution(fences, &commands, &[bound]);
+        submitted.and_then(|()| done.wait(Deadline::NEVER))
+    };
+    execute(bench.buffer()).unwrap();
+    assert_eq!(execute(odd).unwrap_err().code(), StatusCode::PermissionDenied);
+}
+
+#[test]
 fn every_workgroup_runs_once_and_after_what_it_waits_for() {
     for workers in [1, 2, 4, 16] {
         let bench = Bench::with_workers(workers);
