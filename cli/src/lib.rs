@@ -69,6 +69,12 @@ enum Verdict {
 /// Exits with 0 if everything succeeded, with 1 and a line on standard error if not, with 2 if the arguments are wrong.
 #[cfg(feature = "cli")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(run(arguments))
+}
+
+/// As [`main`], for a program that is more than this command: returns the exit status.
+#[cfg(feature = "cli")]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let (name, mut line) = match parse::<CommandLine>(&arguments) {
         Ok(parsed) => parsed,
@@ -113,11 +119,11 @@ pub fn program_main(
     add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
 ) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    program(&arguments, &add_modules)
+    ExitCode::from(program(&arguments, &add_modules))
 }
 
 /// As [`program_main`]; compiled with this crate, and not with each program.
-fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> ExitCode {
+fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> u8 {
     let (name, line) = match parse::<ProgramLine>(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
@@ -141,15 +147,15 @@ fn parse<L: Parser>(
     Ok((name, line))
 }
 
-/// Prints the parser's error, or the requested help or version.
-fn usage(error: &clap::Error) -> ExitCode {
+/// Prints the parser's error, or the requested help or version; returns the exit status.
+fn usage(error: &clap::Error) -> u8 {
     // Help and version are not errors. A failure to print has no reader.
     let _ = error.print();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    u8::try_from(error.exit_code()).unwrap_or(2)
 }
 
 /// Runs a command and converts its outcome to an exit status.
-fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> ExitCode {
+fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> u8 {
     if let Some(level) = log {
         console::log_to_stderr(level);
     }
@@ -157,7 +163,7 @@ fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Consol
     let verdict = execute(&mut out);
     let flushed = out.flush();
     match verdict {
-        Ok(Verdict::Success) if flushed.is_ok() => ExitCode::SUCCESS,
+        Ok(Verdict::Success) if flushed.is_ok() => 0,
         Ok(Verdict::Success) => fail(name, "writing to standard output failed"),
         Ok(Verdict::Failure(why)) => fail(name, &why),
         Err(error) => fail(name, &error.to_string()),
@@ -167,8 +173,8 @@ fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Consol
 /// Most characters of an error: names and messages of modules are as long as the module decides.
 const ERROR_CHARACTERS: usize = 1 << 14;
 
-/// Prints an error on one line.
-fn fail(command: &str, why: &str) -> ExitCode {
+/// Prints an error on one line; returns the exit status.
+fn fail(command: &str, why: &str) -> u8 {
     let line = why.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ");
     let (line, more) = match line.char_indices().nth(ERROR_CHARACTERS) {
         Some((end, _)) => (line.get(..end).unwrap_or_default(), "..."),
@@ -176,5 +182,5 @@ fn fail(command: &str, why: &str) -> ExitCode {
     };
     // Without a reader of standard error, the exit status is the only report.
     let _ = writeln!(std::io::stderr(), "{command}: {}{more}", Escaped(line));
-    ExitCode::FAILURE
+    1
 }

@@ -106,3 +106,9 @@ impl<T> OrRaise<T> for Result<T, Error> {
 pub(crate) fn invalid_argument(py: Python<'_>, message: String) -> PyErr {
     exception(py, &Error::invalid_argument(message))
 }
+
+/// Creates an exception for what this package cannot do.
+#[cold]
+pub(crate) fn unimplemented(py: Python<'_>, message: String) -> PyErr {
+    exception(py, &Error::unimplemented(message))
+}

@@ -1,6 +1,39 @@
 //! The extension module of the Python package `incarnate`.
+//!
+//! Each module uses only those below it in this table.
+//!
+//! | module | contains |
+//! |---|---|
+//! | `model`, `function`, `callee` | models and their functions |
+//! | `argument`, `result` | objects of Python as arguments, and results as objects |
+//! | `module`, `options`, `parameters`, `devices` | how modules are loaded |
+//! | `tensor`, `reference`, `signature` | classes of values and types |
+//! | `array`, `dlpack`, `memory` | elements that both sides use in place |
+//! | `compiler`, `command_line` | IREE's compiler; the command `incarnate` |
+//! | `interrupt`, `fork` | signals during calls; children of `fork` |
+//! | `dtype`, `error` | data types and exceptions |
 
+mod argument;
+mod array;
+mod callee;
+mod command_line;
+mod compiler;
+mod devices;
+mod dlpack;
+mod dtype;
 mod error;
+mod fork;
+mod function;
+mod interrupt;
+mod memory;
+mod model;
+mod module;
+mod options;
+mod parameters;
+mod reference;
+mod result;
+mod signature;
+mod tensor;
 
 use pyo3::prelude::*;
 
@@ -9,8 +42,26 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::command_line::command_line;
+    #[pymodule_export]
+    use super::compiler::{compile, install_compiler};
+    #[pymodule_export]
+    use super::devices::devices;
+    #[pymodule_export]
+    use super::function::Function;
+    #[pymodule_export]
+    use super::model::Model;
+    #[pymodule_export]
+    use super::reference::Reference;
+    #[pymodule_export]
+    use super::signature::{PySignature, PyValueInfo};
+    #[pymodule_export]
+    use super::tensor::Tensor;
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::error::register(module)
+        super::error::register(module)?;
+        super::fork::register(module)
     }
 }

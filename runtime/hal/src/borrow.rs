@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 use super::allocator::Allocator;
 use super::buffer::Buffer;
@@ -63,8 +64,8 @@ impl<'env> BorrowScope<'env> {
 
     /// Returns true if bytes can be passed in place: if they are aligned as kernels rely on.
     #[inline]
-    pub fn accepts(bytes: &[u8]) -> bool {
-        !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT)
+    pub fn accepts(bytes: *const [u8]) -> bool {
+        bytes.len() > 0 && bytes.cast::<u8>().addr().is_multiple_of(MINIMUM_ALIGNMENT)
     }
 
     /// Creates a buffer over bytes, in place until the buffer is written or the scope ends. Without a promise, machine code is
@@ -79,9 +80,27 @@ impl<'env> BorrowScope<'env> {
         bytes: &'env [u8],
         promise: Option<InputsOnlyRead>,
     ) -> Result<Arc<Buffer>> {
-        // SAFETY: the bytes outlive the call of `enter` that created this scope, as scopes are created and dropped there only.
-        // `drop` ends the borrow, after which `Movable` does not access the storage any more.
-        let memory = unsafe { Storage::from_slice(bytes) };
+        // SAFETY: the bytes outlive the call of `enter` that created this scope, as `'env` says.
+        unsafe { self.borrow_memory(allocator, NonNull::from(bytes), promise) }
+    }
+
+    /// As [`BorrowScope::borrow`], of memory that others may write meanwhile: a program that reads it then sees any mixture of old
+    /// and new bytes.
+    ///
+    /// # Safety
+    /// The memory is valid for reads until the call of [`BorrowScope::enter`] that created this scope returns or unwinds.
+    ///
+    /// # Errors
+    /// Those of [`BorrowScope::borrow`].
+    pub unsafe fn borrow_memory(
+        &self,
+        allocator: &Allocator,
+        bytes: NonNull<[u8]>,
+        promise: Option<InputsOnlyRead>,
+    ) -> Result<Arc<Buffer>> {
+        // SAFETY: scopes are created and dropped by `enter` only, which the caller's promise lasts for. `drop` ends the borrow, after
+        // which `Movable` does not access the storage any more.
+        let memory = unsafe { Storage::from_memory(bytes) };
         let borrowed = Borrowed { memory, is_only_read: promise.is_some() };
         let buffer = allocator.wrap_borrowed(borrowed, BufferParameters::DEVICE)?;
         let mut buffers = self.buffers.take();

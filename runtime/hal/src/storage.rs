@@ -153,9 +153,8 @@ impl Storage {
     /// # Safety
     /// The bytes outlive every access to the storage.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow memory for calls"))]
-    pub(super) unsafe fn from_slice(bytes: &[u8]) -> Storage {
-        let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, backing: Backing::External(Owner::None) }
+    pub(super) unsafe fn from_memory(bytes: NonNull<[u8]>) -> Storage {
+        Storage { pointer: bytes.cast(), length: bytes.len(), writable: false, backing: Backing::External(Owner::None) }
     }
 
     /// Contains memory that may move. What is written to borrowed memory is written to a copy.
@@ -360,7 +359,7 @@ impl Storage {
     }
 }
 
-/// The bytes of a buffer that has no other holder, for reading.
+/// The bytes of a buffer that has no other holder.
 #[derive(Debug)]
 pub struct ExclusiveBytes {
     bytes: NonNull<[u8]>,
@@ -368,9 +367,9 @@ pub struct ExclusiveBytes {
     buffer: Arc<Buffer>,
 }
 
-// SAFETY: the value only reads bytes that no other holder of the buffer can reach, and a buffer may be dropped on any thread.
+// SAFETY: no other holder of the buffer can reach the bytes, and a buffer may be dropped on any thread.
 unsafe impl Send for ExclusiveBytes {}
-// SAFETY: as above; all threads only read.
+// SAFETY: as above; a shared value only reads.
 unsafe impl Sync for ExclusiveBytes {}
 
 impl ExclusiveBytes {
@@ -389,6 +388,13 @@ impl ExclusiveBytes {
     #[must_use]
     pub fn into_buffer(self) -> Arc<Buffer> {
         self.buffer
+    }
+}
+
+impl core::ops::DerefMut for ExclusiveBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the borrow of this value is exclusive.
+        unsafe { self.bytes.as_mut() }
     }
 }
 

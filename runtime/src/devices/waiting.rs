@@ -12,19 +12,21 @@ use crate::{Error, Result, StatusCode};
 const EXAMINE_EVERY: Duration = Duration::from_millis(100);
 
 /// Blocks until a fence is reached that only calls and operations of a program on the devices signal. `is_alone` tells whether
-/// no other call is running.
+/// no other call is running; `check` ends the wait by an error.
 ///
 /// Without another call and without an operation that is running or waits for the host, no thread can signal the fence.
 ///
 /// # Errors
-/// ABORTED if nothing can signal the fence; DEADLINE_EXCEEDED; the failure of the fence.
+/// ABORTED if nothing can signal the fence; DEADLINE_EXCEEDED; the failure of the fence; those of `check`.
 pub fn wait_for_program(
     fence: &Fence,
     devices: &[Arc<Device>],
     deadline: Deadline,
     is_alone: &dyn Fn() -> bool,
+    check: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     loop {
+        check()?;
         // Operations signal their fence before they stop counting, so the fence is queried last.
         if is_alone() && Device::are_idle(devices) && !fence.query()? {
             return Err(Error::aborted(
@@ -48,11 +50,11 @@ pub fn wait_for_program(
 /// take in all.
 ///
 /// # Errors
-/// ABORTED if nothing can signal the fence; DEADLINE_EXCEEDED; the failure of the fence.
+/// ABORTED if nothing can signal the fence; DEADLINE_EXCEEDED; the failure of the fence; what an interrupt ends the call with.
 pub fn wait_for_results(invocation: &Invocation, devices: &[Arc<Device>], done: &Arc<Fence>) -> Result<()> {
     done.check_abandoned()?;
     let deadline = invocation.deadline().map_or(Deadline::NEVER, Deadline::at);
-    let waited = wait_for_program(done, devices, deadline, &|| invocation.is_alone());
+    let waited = wait_for_program(done, devices, deadline, &|| invocation.is_alone(), &|| invocation.check_meter());
     waited.map_err(|error| match done.query() {
         Ok(_) => error.context("waiting for the fence of the results"),
         Err(_) => error,

@@ -10,7 +10,7 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::call::CallBuffer;
 use super::context::Function;
-use super::meter::Fuel;
+use super::meter::{Fuel, Meter};
 use super::module::{BoundFunction, Completion};
 use super::native::Step;
 use super::stack::{Limits, Stack};
@@ -56,6 +56,14 @@ impl Invocation {
     #[must_use]
     pub fn deadline(&self) -> Option<crate::clock::Instant> {
         self.stack.meter().and_then(|meter| meter.deadline())
+    }
+
+    /// Checks the time of the last call and its interrupt.
+    ///
+    /// # Errors
+    /// DEADLINE_EXCEEDED; what an interrupt ends the call with.
+    pub fn check_meter(&self) -> Result<()> {
+        self.stack.meter().map_or(Ok(()), Meter::check)
     }
 
     /// True if no other call runs in the context.
@@ -151,7 +159,7 @@ impl Invocation {
         self.stack.spend_fuel()?;
         let Some(wait) = self.stack.take_wait() else { return Ok(()) };
         #[cfg(feature = "std")]
-        let timeout = self.stack.meter().and_then(|meter| meter.time_left());
+        let timeout = self.stack.meter().and_then(|meter| meter.longest_wait());
         #[cfg(not(feature = "std"))]
         let timeout = None;
         wait.block(timeout, &|| self.is_alone())?;

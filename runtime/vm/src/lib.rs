@@ -97,6 +97,8 @@ pub use list::List;
 pub use list::check_ref;
 #[doc(hidden)]
 pub use mapped::MappedBytes;
+#[cfg(feature = "std")]
+pub use meter::Interrupt;
 pub use meter::{Fuel, Meter};
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,

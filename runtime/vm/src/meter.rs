@@ -1,6 +1,8 @@
 //! The steps and the time that a call may take.
 
 use alloc::sync::Arc;
+#[cfg(feature = "std")]
+use core::fmt;
 use core::sync::atomic::Ordering;
 #[cfg(feature = "std")]
 use std::sync::OnceLock;
@@ -21,6 +23,21 @@ const CHARGE_SLICE: u64 = 1 << 10;
 
 /// The fuel that is left is shared by at least so many slices.
 const SHARES: u64 = 64;
+
+/// Ends running calls from outside, for example because the user asks for it. It is asked where the clock of a call is read: at
+/// least once in 65,536 steps, before each workgroup of machine code, and ten times in a second while a call waits.
+#[cfg(feature = "std")]
+pub trait Interrupt: Send + Sync + fmt::Debug {
+    /// Returns whether calls go on. Called on any thread that works for a call.
+    ///
+    /// # Errors
+    /// What the call ends with.
+    fn check(&self) -> Result<()>;
+}
+
+/// The longest wait of a call that can be interrupted, before it asks again.
+#[cfg(feature = "std")]
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// The fuel and the time of one call, with all that it has devices do. Stacks and executions take [`Fuel`] from it in slices, so
 /// that the kernels of a call share what it has, on whatever thread they run.
@@ -43,6 +60,8 @@ struct Clock {
     timeout: Option<Duration>,
     /// The deadline of the session.
     deadline: Option<Instant>,
+    /// What else may end the call.
+    interrupt: Option<Arc<dyn Interrupt>>,
     /// The nanoseconds from the process's first reading to the end of the call; [`NOT_BEGUN`] until the clock is read.
     end: AtomicU64,
     /// The clock is read where less fuel than this is left.
@@ -91,9 +110,16 @@ impl Meter {
     #[cfg(feature = "std")]
     #[must_use]
     pub fn with_end(self, timeout: Option<Duration>, deadline: Option<Instant>) -> Meter {
-        let meter = Meter { clock: Clock { timeout, deadline, ..Clock::default() }, ..self };
+        let meter = Meter { clock: Clock { timeout, deadline, ..self.clock }, ..self };
         meter.restart_clock(meter.fuel.load(Ordering::Relaxed));
         meter
+    }
+
+    /// The same, for a call that an interrupt may end.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: Option<Arc<dyn Interrupt>>) -> Meter {
+        Meter { clock: Clock { interrupt, ..self.clock }, ..self }
     }
 
     #[cfg(feature = "std")]
@@ -128,19 +154,25 @@ impl Meter {
         self.clock.end(Instant::now())
     }
 
-    /// Returns the time that is left; `None` without a deadline.
+    /// Returns how long the call may wait before it checks the meter again: the time that is left, and a tenth of a second for a
+    /// call that can be interrupted; `None` without a limit.
     #[cfg(feature = "std")]
     #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
+    pub fn longest_wait(&self) -> Option<Duration> {
         let now = Instant::now();
-        self.clock.end(now).map(|end| end.saturating_duration_since(now))
+        let left = self.clock.end(now).map(|end| end.saturating_duration_since(now));
+        left.into_iter().chain(self.clock.interrupt.is_some().then_some(LONGEST_WAIT)).min()
     }
 
-    /// Checks the time: what works long without taking steps calls it now and then.
+    /// Checks the time and the interrupt: what works long without taking steps calls it now and then.
     ///
     /// # Errors
-    /// DEADLINE_EXCEEDED once the deadline has passed.
+    /// DEADLINE_EXCEEDED once the deadline has passed; what an interrupt ends the call with.
     pub fn check(&self) -> Result<()> {
+        #[cfg(feature = "std")]
+        if let Some(interrupt) = &self.clock.interrupt {
+            interrupt.check()?;
+        }
         #[cfg(feature = "std")]
         if self.clock.timeout.is_some() || self.clock.deadline.is_some() {
             let now = Instant::now();
@@ -334,11 +366,36 @@ mod tests {
 
     #[test]
     #[cfg(feature = "std")]
+    fn interrupts_end_calls() {
+        #[derive(Debug)]
+        struct Second(AtomicU64);
+        impl Interrupt for Second {
+            fn check(&self) -> Result<()> {
+                if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                    Ok(())
+                } else {
+                    Err(crate::Error::new(StatusCode::Cancelled, "asked to"))
+                }
+            }
+        }
+        let interrupt: Arc<dyn Interrupt> = Arc::new(Second(AtomicU64::new(0)));
+        let meter = Arc::new(Meter::new(None).with_interrupt(Some(interrupt)).with_end(None, None));
+        assert_eq!(meter.longest_wait(), Some(LONGEST_WAIT));
+        meter.restart(u64::MAX);
+        let mut fuel = Fuel::of(Some(&meter));
+        // The first slice asks nothing; each of the next ones asks once.
+        fuel.charge(SLICE / 2).unwrap();
+        fuel.charge(2 * SLICE).unwrap();
+        assert_eq!(fuel.charge(2 * SLICE).unwrap_err().code(), StatusCode::Cancelled);
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
     fn nothing_goes_on_after_the_deadline() {
         let meter = Meter::new(None).with_end(None, Some(Instant::now()));
         assert_eq!(meter.check().unwrap_err().code(), StatusCode::DeadlineExceeded);
         assert!(meter.take(1, 0).is_err() && meter.take(1, SLICE).is_err());
-        assert_eq!(meter.time_left(), Some(Duration::ZERO));
+        assert_eq!(meter.longest_wait(), Some(Duration::ZERO));
         Meter::new(None).take(1 << 60, 0).unwrap();
         let meter = Meter::new(None).with_end(Some(Duration::ZERO), None);
         assert!(meter.check().is_err());
@@ -346,7 +403,7 @@ mod tests {
         assert!(meter.check().is_err());
         let meter = Meter::new(None).with_end(Some(Duration::MAX), None);
         meter.check().unwrap();
-        let left = Meter::new(None).with_end(Some(Duration::from_secs(1000)), None).time_left().unwrap();
+        let left = Meter::new(None).with_end(Some(Duration::from_secs(1000)), None).longest_wait().unwrap();
         assert!(left <= Duration::from_secs(1000) && left > Duration::from_secs(500));
     }
 }

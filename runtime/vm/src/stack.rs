@@ -15,6 +15,8 @@ use super::failure;
 use super::interpreter::Scratch;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
+#[cfg(feature = "std")]
+use super::meter::Interrupt;
 use super::meter::{Fuel, Meter};
 use crate::{Error, Result};
 
@@ -38,6 +40,9 @@ pub struct Limits {
     /// The time at which every call ends: the deadline of a session, or of several.
     #[cfg(feature = "std")]
     pub deadline: Option<Instant>,
+    /// What else ends calls, and when: see [`Interrupt`].
+    #[cfg(feature = "std")]
+    pub interrupt: Option<Arc<dyn Interrupt>>,
 }
 
 impl Default for Limits {
@@ -51,6 +56,8 @@ impl Default for Limits {
             timeout: None,
             #[cfg(feature = "std")]
             deadline: None,
+            #[cfg(feature = "std")]
+            interrupt: None,
         }
     }
 }
@@ -77,20 +84,20 @@ impl Limits {
         }
     }
 
-    /// Whether calls have a meter: their steps or their time are limited.
+    /// Whether calls have a meter: their steps or their time are limited, or they can be interrupted.
     fn are_metered(&self) -> bool {
         #[cfg(feature = "std")]
-        let has_deadline = self.timeout.is_some() || self.deadline.is_some();
+        let read_the_clock = self.timeout.is_some() || self.deadline.is_some() || self.interrupt.is_some();
         #[cfg(not(feature = "std"))]
-        let has_deadline = false;
-        self.fuel.is_some() || has_deadline
+        let read_the_clock = false;
+        self.fuel.is_some() || read_the_clock
     }
 
     /// Creates the meter of a call.
     fn create_meter(&self) -> Arc<Meter> {
         let meter = Meter::new(self.fuel);
         #[cfg(feature = "std")]
-        let meter = meter.with_end(self.timeout, self.deadline);
+        let meter = meter.with_end(self.timeout, self.deadline).with_interrupt(self.interrupt.clone());
         Arc::new(meter)
     }
 }

@@ -201,7 +201,8 @@ impl WaitSource for FenceWait {
         let end = self.end().earlier(timeout.map_or(Deadline::NEVER, Deadline::after));
         // A host program can signal its own fences at any time.
         let is_alone = || self.fence.is_of_program() && is_alone();
-        match wait_for_program(&self.fence, &self.options.devices, end, &is_alone) {
+        // The call that waits checks its meter between two waits.
+        match wait_for_program(&self.fence, &self.options.devices, end, &is_alone, &|| Ok(())) {
             Err(error) if error.code() == StatusCode::Aborted && matches!(self.fence.query(), Ok(false)) => {
                 Err(self.describe(error))
             }

@@ -1,0 +1,137 @@
+//! What is called: a function of a module, its parameters and its results.
+
+use incarnate_runtime::hal::BorrowScope;
+use incarnate_runtime::session::{Signature, ValueInfo};
+use incarnate_runtime::vm::Value;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::argument::{Parameter, Target};
+use crate::array::Kept;
+use crate::module::Module;
+use crate::result::{self, Form};
+use crate::{interrupt, signature};
+
+/// A function of a module.
+pub(crate) struct Callee {
+    /// The position in [`Loaded::functions`](crate::module::Loaded).
+    index: usize,
+    name: String,
+    signature: Signature,
+    parameters: Vec<Parameter>,
+    /// The class of several results.
+    results: Option<Py<PyAny>>,
+}
+
+impl Callee {
+    /// Describes a function by its position in [`Loaded::functions`](crate::module::Loaded).
+    pub(crate) fn new(py: Python<'_>, index: usize, name: &str, signature: &Signature) -> PyResult<Callee> {
+        let results = match signature.outputs.len() {
+            0 | 1 => None,
+            _ => Some(result::named_tuple(py, name, &signature.outputs)?),
+        };
+        Ok(Callee {
+            index,
+            name: name.to_owned(),
+            signature: signature.clone(),
+            parameters: signature.inputs.iter().cloned().map(Parameter::new).collect(),
+            results,
+        })
+    }
+
+    /// Calls the function.
+    pub(crate) fn call<'py>(
+        &self,
+        module: &Module,
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+        form: Form,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = positional.py();
+        let loaded = module.loaded(py)?;
+        let function = loaded.functions.get(self.index).ok_or_else(|| self.changed())?;
+        let objects = self.order(positional, named)?;
+        let mut kept = Kept::with_capacity(objects.len());
+        let results = BorrowScope::enter(|scope| {
+            let target = Target { allocator: loaded.session.allocator(), scope };
+            let mut arguments: SmallVec<[Value; 8]> = SmallVec::with_capacity(objects.len());
+            for (object, parameter) in objects.iter().zip(&self.parameters) {
+                arguments.push(parameter.convert(object, &target, &mut kept)?);
+            }
+            let results = interrupt::detached(py, move || {
+                let results = function.call::<Vec<Value>>(arguments.as_slice());
+                drop(arguments);
+                results
+            })?;
+            self.convert(py, results, form)
+        });
+        drop(kept);
+        results
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the names and types of inputs and outputs.
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Returns the arguments in the order of the parameters.
+    fn order<'py>(
+        &self,
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<SmallVec<[Bound<'py, PyAny>; 8]>> {
+        let mut objects: SmallVec<[Bound<'py, PyAny>; 8]> = positional.iter().collect();
+        if let Some(named) = named {
+            for parameter in self.parameters.iter().skip(objects.len()) {
+                match named.get_item(parameter.info.name())? {
+                    Some(object) => objects.push(object),
+                    None => break,
+                }
+            }
+        }
+        let given = positional.len() + named.map_or(0, PyDictMethods::len);
+        if objects.len() == self.parameters.len() && given == objects.len() {
+            return Ok(objects);
+        }
+        Err(self.wrong_arguments(positional.len(), named))
+    }
+
+    #[cold]
+    fn wrong_arguments(&self, positional: usize, named: Option<&Bound<'_, PyDict>>) -> PyErr {
+        let known = |name: &str| self.parameters.iter().position(|parameter| parameter.info.name() == name);
+        let mut names = named.into_iter().flatten().map(|(name, _)| name.to_string());
+        let why = names.find_map(|name| match known(&name) {
+            None => Some(format!("it has no argument `{name}`")),
+            Some(index) if index < positional => Some(format!("argument `{name}` is given twice")),
+            Some(_) => None,
+        });
+        let why = why.unwrap_or_else(|| {
+            let (wanted, given) = (self.parameters.len(), positional + named.map_or(0, PyDictMethods::len));
+            format!("it takes {wanted} arguments, {given} are given")
+        });
+        PyTypeError::new_err(format!("{}{}: {why}", self.name, signature::text(&self.signature)))
+    }
+
+    #[cold]
+    fn changed(&self) -> PyErr {
+        PyTypeError::new_err(format!("the file of the model has changed: it has no function `{}` any more", self.name))
+    }
+
+    fn convert<'py>(&self, py: Python<'py>, results: Vec<Value>, form: Form) -> PyResult<Bound<'py, PyAny>> {
+        let mut converted = results
+            .into_iter()
+            .zip(&self.signature.outputs)
+            .map(|(value, info): (Value, &ValueInfo)| result::convert(py, value, info, form));
+        match &self.results {
+            Some(class) => class.bind(py).call1(PyTuple::new(py, converted.collect::<PyResult<Vec<_>>>()?)?),
+            None => converted.next().unwrap_or_else(|| Ok(py.None().into_bound(py))),
+        }
+    }
+}
