@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from incarnate import Error
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int | None, ...]
 
 # The status codes that the values of a row can cause. Another code is about the process or the module, so that it is the
 # same for every row: it is raised.
@@ -90,11 +94,11 @@ class BatchedFunction:
             raise ValueError(f"the inputs have no common extent for a batch: {shapes}; pass batched=False")
         return extents.pop() if extents else None
 
-    def row_shape(self, slot: Any) -> tuple[int | None, ...]:
+    def row_shape(self, slot: Any) -> Shape:
         """Returns the shape of one row of an input or of a result."""
         return tuple(slot.shape[1:] if self.batched else slot.shape)
 
-    def __call__(self, columns: Sequence[Any], *, collect: bool) -> tuple[list[np.ndarray], dict[int, RowError]]:
+    def __call__(self, columns: Sequence[Any], *, collect: bool) -> tuple[list[Array], dict[int, RowError]]:
         """Returns the results of all rows, and the errors of rows that failed. The results of those are NaN, or 0
         where the element type is none of NumPy's floating-point types. Without `collect` the first row that fails is raised."""
         arrays, failures = [], _Failures(collect)
@@ -114,7 +118,9 @@ class BatchedFunction:
             self._attempt(arrays, valid, start, min(start + step, len(valid)), results, failures)
         return results.finish(self), failures.errors
 
-    def _attempt(self, arrays, valid, start: int, stop: int, results: _Results, failures: _Failures) -> None:
+    def _attempt(
+        self, arrays: list[Array], valid: Array, start: int, stop: int, results: _Results, failures: _Failures
+    ) -> None:
         """Calls the function with the rows `start..stop`, and with fewer where that fails."""
         try:
             values = self._call([array[start:stop] for array in arrays], stop - start)
@@ -131,7 +137,7 @@ class BatchedFunction:
         self._attempt(arrays, valid, start, middle, results, failures)
         self._attempt(arrays, valid, middle, stop, results, failures)
 
-    def _call(self, arrays: list[np.ndarray], rows: int) -> list[np.ndarray]:
+    def _call(self, arrays: list[Array], rows: int) -> list[Array]:
         if not self.batched:
             arrays = [array[0, ...] for array in arrays]
         elif self.rows is not None and rows < self.rows:
@@ -148,7 +154,7 @@ class BatchedFunction:
         return [value[:rows] for value in values]
 
 
-def _padded(array: np.ndarray, rows: int) -> np.ndarray:
+def _padded(array: Array, rows: int) -> Array:
     """Returns the array with its last row repeated."""
     padded = np.empty((rows, *array.shape[1:]), array.dtype)
     padded[: len(array)] = array
@@ -167,7 +173,8 @@ class _Failures:
         for row in sorted(causes):
             error = RowError.create(row, causes[row])
             if not self.collect:
-                raise error from (causes[row] if isinstance(causes[row], Error) else None)
+                cause = causes[row]
+                raise error from (cause if isinstance(cause, Error) else None)
             self.errors.setdefault(row, error)
 
 
@@ -176,10 +183,10 @@ class _Results:
 
     def __init__(self, rows: int):
         self.rows = rows
-        self.arrays: list[np.ndarray] | None = None
+        self.arrays: list[Array] | None = None
         self.stored = 0
 
-    def store(self, positions: np.ndarray, values: list[np.ndarray]) -> None:
+    def store(self, positions: Array, values: list[Array]) -> None:
         if len(positions) == self.rows:
             self.arrays = values  # All rows in one call: without a copy.
         else:
@@ -191,14 +198,14 @@ class _Results:
                 array[positions] = value
         self.stored += len(positions)
 
-    def finish(self, function: BatchedFunction) -> list[np.ndarray]:
+    def finish(self, function: BatchedFunction) -> list[Array]:
         if self.arrays is None:
             shapes = [[extent or 0 for extent in function.row_shape(slot)] for slot in function.outputs]
             return [_undefined((self.rows, *shape), slot.dtype) for shape, slot in zip(shapes, function.outputs)]
         return self.arrays
 
 
-def _undefined(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Returns an array of NaN, or of zeros where the element type is none of NumPy's floating-point types."""
     array = np.zeros(shape, dtype)
     if dtype.kind in "fc":
@@ -206,7 +213,7 @@ def _undefined(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return array
 
 
-def as_array(column: Any, shape: tuple[int | None, ...], dtype: np.dtype) -> tuple[np.ndarray, dict[int, str]]:
+def as_array(column: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Array, dict[int, str]]:
     """Returns the rows of a column as one array of a row shape and an element type, and what is wrong with rows that have no
     such value; those are zeros in the array.
 
@@ -230,14 +237,14 @@ def as_array(column: Any, shape: tuple[int | None, ...], dtype: np.dtype) -> tup
     return array, invalid
 
 
-def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+def _fits(shape: tuple[int, ...], expected: Shape) -> bool:
     """Returns whether a row is of a shape, or flat and of as many elements."""
     if len(shape) == len(expected):
         return all(extent in (None, own) for own, extent in zip(shape, expected))
-    return len(shape) == 1 and None not in expected and shape[0] == int(np.prod(expected))
+    return len(shape) == 1 and None not in expected and shape[0] == math.prod(extent or 0 for extent in expected)
 
 
-def _cast(array: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def _cast(array: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """Returns the array in an element type, and the rows with integers that it cannot represent."""
     none = np.empty(0, np.intp)
     if array.dtype == dtype:
@@ -252,9 +259,9 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     return cast, np.flatnonzero(different.reshape(len(array), -1).any(axis=1))
 
 
-def _stacked(array: np.ndarray, shape: tuple[int | None, ...], dtype: np.dtype) -> tuple[np.ndarray, dict[int, str]]:
+def _stacked(array: Array, shape: Shape, dtype: np.dtype[Any]) -> tuple[Array, dict[int, str]]:
     """Returns rows that are objects as one array, and what is wrong with the others."""
-    rows: list[np.ndarray | None] = []
+    rows: list[Array | None] = []
     invalid: dict[int, str] = {}
     for index, value in enumerate(array):
         row = None
@@ -269,7 +276,7 @@ def _stacked(array: np.ndarray, shape: tuple[int | None, ...], dtype: np.dtype) 
         elif row is not None and not _fits(row.shape, shape):
             invalid[index], row = f"it has shape {row.shape}, the function takes {shape}", None
         if row is not None:
-            row = row.reshape(shape) if row.ndim != len(shape) else row
+            row = row.reshape([extent or 0 for extent in shape]) if row.ndim != len(shape) else row
             # Of dynamic extents the first row decides.
             shape = row.shape
         rows.append(row)
@@ -282,13 +289,13 @@ def _stacked(array: np.ndarray, shape: tuple[int | None, ...], dtype: np.dtype) 
     return result, invalid
 
 
-def _arrow_array(column: Any) -> np.ndarray:
+def _arrow_array(column: Any) -> Array:
     """Returns an Arrow array as one of NumPy: of objects where a value is null or rows differ in shape."""
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     if not chunks:
         return np.empty(0, object)
-    arrays = [_regular(chunk) for chunk in chunks]
-    if all(array is not None for array in arrays) and len({array.shape[1:] for array in arrays}) == 1:
+    arrays = [array for chunk in chunks if (array := _regular(chunk)) is not None]
+    if len(arrays) == len(chunks) and len({array.shape[1:] for array in arrays}) == 1:
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
     objects = np.empty(len(column), object)
     for index, value in enumerate(row for chunk in chunks for row in _values(chunk)):
@@ -302,10 +309,11 @@ def _values(chunk: Any) -> list[Any]:
         # A tensor of its own shape: the data, and the shape.
         rows = [(None, None) if row is None else row.values() for row in chunk.storage.to_pylist()]
         return [None if data is None else np.asarray(data).reshape(shape) for data, shape in rows]
-    return (chunk.storage if hasattr(chunk, "storage") else chunk).to_pylist()
+    values: list[Any] = (chunk.storage if hasattr(chunk, "storage") else chunk).to_pylist()
+    return values
 
 
-def _regular(chunk: Any) -> np.ndarray | None:
+def _regular(chunk: Any) -> Array | None:
     """Returns an Arrow array without nulls, all of whose rows have one shape, as an array of NumPy, in general without a
     copy."""
     shape, rows = None, len(chunk)
@@ -333,7 +341,7 @@ def _regular(chunk: Any) -> np.ndarray | None:
         chunk = chunk.values.slice(start, len(chunk) * extent)
     if chunk.null_count or chunk.type.num_fields:
         return None
-    values = chunk.to_numpy(zero_copy_only=False)
+    values: Array = chunk.to_numpy(zero_copy_only=False)
     if values.dtype == object:
         return None
     return values.reshape(rows, *(extents if shape is None else shape))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import ray
+import ray  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 import incarnate
-from incarnate._batches import BatchedFunction, RowError, match_columns
+from incarnate._batches import Array, BatchedFunction, RowError, match_columns
 
 __all__ = ["Predictor", "RowError", "assigned_workers"]
 
@@ -88,7 +88,7 @@ class Predictor:
         arrays, errors = self._function([batch[name] for name in chosen], collect=self._error_column is not None)
         new: dict[str, Any] = dict(zip(self._outputs, map(_representable, arrays)))
         if self._error_column is not None:
-            messages = [None] * len(arrays[0])
+            messages: list[str | None] = [None] * len(arrays[0])
             for row, error in errors.items():
                 messages[row] = str(error)
             new[self._error_column] = np.array(messages, dtype=object)
@@ -98,12 +98,12 @@ class Predictor:
         return _extended(batch, new)
 
 
-def _representable(array: np.ndarray) -> np.ndarray:
+def _representable(array: Array) -> Array:
     """Returns the array, in `float32` where its element type is none of Arrow's, such as `bfloat16`."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def _extended(batch: Any, new: Mapping[str, np.ndarray]) -> Any:
+def _extended(batch: Any, new: Mapping[str, Array]) -> Any:
     """Returns the batch with new columns."""
     if isinstance(batch, Mapping):
         return {**batch, **new}
@@ -114,17 +114,17 @@ def _extended(batch: Any, new: Mapping[str, np.ndarray]) -> Any:
     return batch.assign(**{name: array if array.ndim == 1 else _pandas_column(array) for name, array in new.items()})
 
 
-def _arrow_column(array: np.ndarray) -> Any:
+def _arrow_column(array: Array) -> Any:
     """Returns a column of numbers or strings, or one of tensors in the format that Ray is configured for."""
-    import pyarrow
-    from ray.data.extensions import ArrowTensorArray
+    import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from ray.data.extensions import ArrowTensorArray  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     if array.dtype == object:
         return pyarrow.array(array, pyarrow.string())
     return pyarrow.array(array) if array.ndim == 1 else ArrowTensorArray.from_numpy(array)
 
 
-def _pandas_column(array: np.ndarray) -> Any:
-    from ray.data.extensions import TensorArray
+def _pandas_column(array: Array) -> Any:
+    from ray.data.extensions import TensorArray  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return TensorArray(array)

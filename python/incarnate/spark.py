@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from pyspark.ml.functions import predict_batch_udf as _predict_batch_udf
-from pyspark.sql import SparkSession
-from pyspark.sql import types as sql
+from pyspark.ml.functions import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    predict_batch_udf as _predict_batch_udf,
+)
+from pyspark.sql import SparkSession  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from pyspark.sql import types as sql  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 import incarnate
-from incarnate._batches import BatchedFunction, RowError
+from incarnate._batches import Array, BatchedFunction, RowError
 
 __all__ = ["RowError", "predict_batch_udf"]
 
@@ -72,12 +74,13 @@ def predict_batch_udf(
     model = incarnate.load(path, workers=_task_cpus() if workers is None else workers, **options)
     make_predict_fn = _MakePredict(model, function, error_column, batched)
     called = make_predict_fn.function()
-    return _predict_batch_udf(
+    udf: Callable[..., Any] = _predict_batch_udf(
         make_predict_fn,
         return_type=make_predict_fn.return_type(called),
         batch_size=batch_size or (called.rows or 1) * max(1, _ROWS // (called.rows or 1)),
         input_tensor_shapes=_input_shapes(called),
     )
+    return udf
 
 
 def _task_cpus() -> int:
@@ -94,7 +97,7 @@ def _input_shapes(function: BatchedFunction) -> list[list[int] | None] | None:
         return [None for _ in shapes]
     if None in shapes[0]:
         raise ValueError(f"input {function.inputs[0].name} has rows of shape {shapes[0]}: Spark takes no dynamic extents")
-    return [list(shapes[0])] if shapes[0] else None
+    return [[extent or 0 for extent in shapes[0]]] if shapes[0] else None
 
 
 class _MakePredict:
@@ -128,7 +131,7 @@ class _MakePredict:
         function = self.function()
         kinds = [_TYPES[str(slot.dtype)][1] for slot in function.outputs]
 
-        def predict(*columns: np.ndarray) -> Any:
+        def predict(*columns: Array) -> Any:
             arrays, errors = function(columns, collect=self.error_column is not None)
             # Spark takes arrays of one dimension.
             arrays = [array.reshape(len(array), -1) if array.ndim > 2 else array for array in arrays]
@@ -146,5 +149,5 @@ class _MakePredict:
         # Spark counts the parameters.
         kind = inspect.Parameter.POSITIONAL_ONLY
         parameters = [inspect.Parameter(f"input{number}", kind) for number in range(len(function.inputs))]
-        predict.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        setattr(predict, "__signature__", inspect.Signature(parameters))
         return predict

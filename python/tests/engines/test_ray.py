@@ -91,8 +91,7 @@ def collected(dataset) -> dict[str, np.ndarray]:
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
-@pytest.mark.parametrize("batch_format", ["pyarrow", "numpy", "pandas"])
-@pytest.mark.parametrize("batch_size", [1000, 1024])
+@pytest.mark.parametrize(("batch_format", "batch_size"), [("pyarrow", 1000), ("numpy", 1024), ("pandas", 1000)])
 def test_every_row_is_computed_once(cluster, data, batch_format, batch_size):
     found = collected(mapped(data, incarnate.ray.Predictor, batch_format=batch_format, batch_size=batch_size))
     rows.check(found["id"], found["scores"], found["best"], COUNT)
@@ -121,8 +120,9 @@ def stored(column) -> np.ndarray:
     return np.stack([np.asarray(value).reshape(3) for value in column.to_pylist()])
 
 
-@pytest.mark.parametrize("batch_format", ["pyarrow", "numpy", "pandas"])
-@pytest.mark.parametrize("function", ["rows", "eight_rows"])
+@pytest.mark.parametrize(
+    ("batch_format", "function"), [("pyarrow", "rows"), ("numpy", "eight_rows"), ("pandas", "rows")]
+)
 def test_rows_that_fail_are_reported(cluster, tmp_path, batch_format, function):
     invalid = (0, 1234, 1999)
     data = rows.write(tmp_path / "data", 2000, files=1, invalid=invalid)
