@@ -29,6 +29,9 @@ def spark():
         .config("spark.ui.enabled", "false")
         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .config("spark.executor.memory", "512m")
+        # Programs of seconds: less compilation.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "4")
         # Several tasks, so that a killed executor has finished some.
         .config("spark.sql.files.maxPartitionBytes", "65536")
