@@ -3,7 +3,7 @@
 
     ./data.py FOLDER [ROWS_OF_MLP ROWS_OF_CONVOLUTION]
 
-100,000 rows for the MLP (25 MB) and 4,096 for the convolution net (50 MB), if not given.
+100,000 rows for the MLP (25 MB) and 2,048 for the convolution net (25 MB), if not given.
 """
 
 import sys
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from models import SHAPES
 
-ROWS = {"mlp": 100_000, "convolution": 4_096}
+ROWS = {"mlp": 100_000, "convolution": 2_048}
 # Files of a data set, and so the blocks that an engine reads at least.
-FILES = 10
+FILES = 8
 
 
 def write(folder: Path, name: str, rows: int) -> None:

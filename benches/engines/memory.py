@@ -3,7 +3,7 @@
 
     ./memory.py FOLDER [ACTORS...]
 
-For each runtime and number of actors (1, 2, 4 and 8 if not given): the sum over the actors of the proportional set size
+For each runtime and number of actors (1, 2 and 4 if not given): the sum over the actors of the proportional set size
 (Pss of /proc/PID/smaps_rollup), less that of as many actors that have loaded no model, and for Incarnate the part that
 is the mapping of the module's file (/proc/PID/smaps). MiB.
 """
@@ -22,7 +22,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 import ray
 
 from models import ROWS, SHAPES
-from runtimes import Timed
+from runtimes import RUNTIMES
 
 MODEL = "embedding"
 
@@ -33,7 +33,7 @@ class Actor:
     def __init__(self, runtime: str | None, folder: str):
         self.path = str(Path(folder) / f"{MODEL}.vmfb")
         if runtime is not None:
-            self.function = Timed(runtime, Path(folder), MODEL)
+            self.function = RUNTIMES[runtime](Path(folder), MODEL)
             self.function(np.ones((ROWS[MODEL], *SHAPES[MODEL]), np.float32))
 
     def is_ready(self) -> bool:
@@ -65,7 +65,7 @@ def measure(runtime: str | None, folder: Path, count: int) -> tuple[float, float
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    folder, counts = Path(sys.argv[1]).resolve(), list(map(int, sys.argv[2:])) or [1, 2, 4, 8]
+    folder, counts = Path(sys.argv[1]).resolve(), list(map(int, sys.argv[2:])) or [1, 2, 4]
     ray.init(num_cpus=2, object_store_memory=200 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     print("| actors | no model | incarnate | of it the file | iree | onnxruntime |\n|---|---|---|---|---|---|", flush=True)
     for count in counts:

@@ -11,11 +11,11 @@ import incarnate
 from incarnate._batches import BatchedFunction
 
 
-def _incarnate(folder: Path, model: str, loaded: incarnate.Model):
-    return loaded
+def _incarnate(folder: Path, model: str):
+    return incarnate.load(folder / f"{model}.vmfb", device="local-sync")
 
 
-def _iree(folder: Path, model: str, loaded: incarnate.Model):
+def _iree(folder: Path, model: str):
     import iree.runtime as rt
 
     config = rt.Config("local-sync")
@@ -23,10 +23,16 @@ def _iree(folder: Path, model: str, loaded: incarnate.Model):
     context = rt.SystemContext(config=config)
     context.add_vm_module(module)
     function = context.modules[module.name][model]
-    return lambda x: function(x).to_host()
+
+    def call(x):
+        result = function(x)
+        # The array of to_host is over memory that it does not keep: without a copy its numbers change later.
+        return result.to_host().copy()
+
+    return call
 
 
-def _onnxruntime(folder: Path, model: str, loaded: incarnate.Model):
+def _onnxruntime(folder: Path, model: str):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -36,8 +42,8 @@ def _onnxruntime(folder: Path, model: str, loaded: incarnate.Model):
     return lambda x: session.run(None, {"x": x})[0]
 
 
-def _nothing(folder: Path, model: str, loaded: incarnate.Model):
-    shape = loaded.signature.outputs[0].shape
+def _nothing(folder: Path, model: str):
+    shape = _incarnate(folder, model).signature.outputs[0].shape
     return lambda x: np.zeros(shape, np.float32)
 
 
@@ -49,9 +55,8 @@ class Timed:
     of the processor."""
 
     def __init__(self, runtime: str, folder: Path, model: str):
-        loaded = incarnate.load(folder / f"{model}.vmfb", device="local-sync")
-        self.signature = loaded.signature
-        self.call = RUNTIMES[runtime](folder, model, loaded)
+        self.signature = _incarnate(folder, model).signature
+        self.call = RUNTIMES[runtime](folder, model)
         self.wall = self.cpu = 0
 
     def __call__(self, *arrays):

@@ -1,11 +1,9 @@
 """The example examples/ray-serve, with a client."""
 
 import concurrent.futures
-import importlib.util
 import json
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,20 +11,15 @@ import pytest
 ray = pytest.importorskip("ray")
 serve = pytest.importorskip("ray.serve")
 
+import app
 import rows
 
-APP = Path(__file__).parents[3] / "examples" / "ray-serve" / "app.py"
 BATCH = 8
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
+def url():
     """Runs the example, with batches that are sent only when they are full."""
-    spec = importlib.util.spec_from_file_location("app", APP)
-    app = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(app)
-    # Workers have no such module.
-    ray.cloudpickle.register_pickle_by_value(app)
     arguments = {"model": str(rows.MODEL), "function": "rows", "max_batch_size": str(BATCH), "batch_wait_timeout_s": "300"}
     ray.init(num_cpus=2, object_store_memory=250 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     serve.start(http_options={"host": "127.0.0.1", "port": 18022})
