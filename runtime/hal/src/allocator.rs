@@ -190,7 +190,8 @@ impl Allocator {
     }
 
     /// Creates a buffer over a program's byte buffer, in place and of whatever alignment, for transfers and mapping alone: its usage
-    /// does not allow dispatches, which refuse its memory ([`MemoryAccess::UNALIGNED`]) however it is bound.
+    /// does not allow dispatches, which refuse its memory
+    /// ([`MemoryAccess::UNALIGNED`](super::MemoryAccess::UNALIGNED)) however it is bound.
     #[cfg(feature = "std")]
     pub fn import_for_transfers(&self, source: &Arc<vm::Buffer>, parameters: BufferParameters) -> Result<Arc<Buffer>> {
         let length = usize::try_from(source.length()).unwrap_or(usize::MAX);
