@@ -8,8 +8,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-/// The exception classes: their names, the built-in class that each also is, and the status codes.
-const CLASSES: &[(&str, fn(Python<'_>) -> Bound<'_, PyType>, &[StatusCode])] = &[
+/// An exception class: its name, the built-in class that it also is, and the status codes.
+type Class = (&'static str, fn(Python<'_>) -> Bound<'_, PyType>, &'static [StatusCode]);
+
+const CLASSES: &[Class] = &[
     ("InvalidArgumentError", |py| py.get_type::<PyValueError>(), &[StatusCode::InvalidArgument]),
     ("OutOfRangeError", |py| py.get_type::<PyIndexError>(), &[StatusCode::OutOfRange]),
     ("NotFoundError", |py| py.get_type::<PyLookupError>(), &[StatusCode::NotFound]),

@@ -77,8 +77,9 @@ impl Function {
     }
 
     /// Pickles the function: its model and its name.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyAny>, &str))> {
-        Ok((py.import("builtins")?.getattr("getattr")?, (self.model.clone_ref(py), self.callee.name())))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let get = py.import("builtins")?.getattr("getattr")?;
+        (get, (self.model.clone_ref(py), self.callee.name())).into_pyobject(py)
     }
 
     fn __repr__(&self) -> String {
