@@ -7,6 +7,7 @@ use incarnate_runtime::vm::Ledger;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use smallvec::SmallVec;
 
 use crate::error::{OrRaise, invalid_argument};
 use crate::memory::{self, Elements};
@@ -16,11 +17,14 @@ use crate::{dlpack, dtype};
 pub(crate) struct Array {
     pub(crate) elements: Elements,
     pub(crate) element: ElementType,
-    pub(crate) shape: Vec<u64>,
+    pub(crate) shape: Shape,
 }
 
+/// Extents, outermost first. Up to this rank they take no allocation.
+pub(crate) type Shape = SmallVec<[u64; 6]>;
+
 /// The objects whose memory is used in place. They must live as long as it is.
-pub(crate) type Kept<'py> = Vec<Bound<'py, PyAny>>;
+pub(crate) type Kept<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
 
 /// What an array must be.
 pub(crate) struct Expected<'a, 'py> {
@@ -53,7 +57,7 @@ impl Array {
         {
             expected.check_element(py, imported.element)?;
             kept.push(imported.capsule.into_any());
-            return Ok(Array { elements: imported.elements, element: imported.element, shape: imported.shape });
+            return Ok(Array { elements: imported.elements, element: imported.element, shape: imported.shape.into() });
         }
         let array = expected.row_major(object)?;
         let element = expected.check_dtype(&array)?;
@@ -122,6 +126,6 @@ impl Expected<'_, '_> {
     }
 }
 
-fn extents(array: &Bound<'_, PyUntypedArray>) -> Vec<u64> {
+fn extents(array: &Bound<'_, PyUntypedArray>) -> Shape {
     array.shape().iter().map(|extent| *extent as u64).collect()
 }

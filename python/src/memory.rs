@@ -19,6 +19,7 @@ use incarnate_runtime::{Error, Result};
 use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API, flags, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 use crate::dtype;
 use crate::error::OrRaise;
@@ -185,7 +186,7 @@ fn byte_length(view: &BufferView) -> Result<usize> {
 }
 
 /// Returns extents as NumPy counts them. They fit: the elements are in memory, or there are none and NumPy checks them.
-fn extents(shape: &[u64]) -> Vec<npy_intp> {
+fn extents(shape: &[u64]) -> SmallVec<[npy_intp; 6]> {
     shape.iter().map(|extent| npy_intp::try_from(*extent).unwrap_or(npy_intp::MAX)).collect()
 }
 
