@@ -9,6 +9,7 @@ cd "$(dirname "$0")/../.."
 . .ci/install.sh
 need_commands "$emulator $system-gcc" "${packages[@]}"
 need_target "$triple"
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 variable=${triple^^}
 variable=CARGO_TARGET_${variable//-/_}
