@@ -75,7 +75,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return usage(&error),
     };
     finish(&format!("incarnate {name}"), line.log, |out| {
-        compile::compile_models(&mut line.command)?;
+        line.command.compile_models()?;
         execute(&line.command, &arguments, out)
     })
 }
