@@ -6,24 +6,10 @@
 #   packages   Debian's packages with the emulator, the compiler and the C library
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-
-missing=()
-for command in "$emulator" "$system-gcc"; do
-  command -v "$command" >/dev/null || missing+=("$command")
-done
-if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
-  apt-get update -q
-  apt-get install -q -y --no-install-recommends "${packages[@]}"
-elif [ ${#missing[@]} -gt 0 ]; then
-  echo "$name: not in PATH: ${missing[*]} (Debian's packages ${packages[*]})" >&2
-  exit 1
-fi
-if ! [ -d "$(rustc --print target-libdir --target "$triple")" ]; then
-  rustup target add "$triple" || {
-    echo "$name: Rust's standard library for $triple is not installed: rustup target add $triple" >&2
-    exit 1
-  }
-fi
+. .ci/install.sh
+need_commands "$emulator $system-gcc" "${packages[@]}"
+need_target "$triple"
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 variable=${triple^^}
 variable=CARGO_TARGET_${variable//-/_}

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "cli")]
+use incarnate_runtime::Result;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
@@ -12,9 +14,9 @@ use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
-    compile::CompileArguments, compile::CompilerArguments, diff::DiffArguments, dump::DumpArguments, examples,
-    manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments, translate::TranslateArguments,
-    web::WebArguments,
+    compile::CompileArguments, compile::CompilerArguments, compile::compile_models, diff::DiffArguments,
+    dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments,
+    translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -86,7 +88,7 @@ impl Command {
     }
 
     /// The files of the command that may be models, and how to compile them; `None` for commands that take no modules.
-    pub(super) fn files(&mut self) -> Option<(CompilerArguments, Vec<&mut PathBuf>)> {
+    fn files(&mut self) -> Option<(CompilerArguments, Vec<&mut PathBuf>)> {
         Some(match self {
             Command::Run(of) => {
                 let compiler = of.compiler.clone();
@@ -105,6 +107,16 @@ impl Command {
             Command::Web(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
             _ => return None,
         })
+    }
+
+    /// Compiles the models among the files of the command and puts their modules in their place.
+    pub(super) fn compile_models(&mut self) -> Result<()> {
+        let is_portable = matches!(self, Command::Web(_)) || self.program().is_some_and(|program| program.untrusted);
+        let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
+        match self.files() {
+            Some((compiler, files)) => compile_models(&compiler, files, prefer, is_portable),
+            None => Ok(()),
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source,
 use indicatif::ProgressBar;
 
 use super::Verdict;
-use super::command_line::Command;
 use super::console::Console;
 use crate::tooling::atomic_file;
 
@@ -99,11 +98,14 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
     compiled
 }
 
-/// Compiles the models among the files of a command and puts their modules in their place.
-pub(super) fn compile_models(command: &mut Command) -> Result<()> {
-    let is_portable = matches!(command, Command::Web(_)) || command.program().is_some_and(|program| program.untrusted);
-    let prefer = if let Command::Build(build) = command { Some(build.project.prefer) } else { None };
-    let Some((compiler, mut files)) = command.files() else { return Ok(()) };
+/// Compiles the models among the files of a command and puts their modules in their place. `prefer` is what a program that is
+/// built prefers; `is_portable` says what models are compiled for if the command line does not.
+pub(super) fn compile_models(
+    compiler: &CompilerArguments,
+    mut files: Vec<&mut PathBuf>,
+    prefer: Option<Prefer>,
+    is_portable: bool,
+) -> Result<()> {
     let target = match (compiler.target.clone(), prefer) {
         // The triple is that of the program.
         (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
@@ -118,7 +120,7 @@ pub(super) fn compile_models(command: &mut Command) -> Result<()> {
         return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
     }
     for file in files {
-        *file = compile_model(file, &compiler, &target, &[])?;
+        *file = compile_model(file, compiler, &target, &[])?;
     }
     Ok(())
 }

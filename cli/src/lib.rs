@@ -81,7 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => return usage(&error),
     };
     finish(&format!("incarnate {name}"), line.log, |out| {
-        compile::compile_models(&mut line.command)?;
+        line.command.compile_models()?;
         execute(&line.command, &arguments, out)
     })
 }

@@ -30,6 +30,7 @@ fn main() {
     let keeping = assembled(&manifest, &out_dir, "keeping");
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
     kernels::translate(&manifest.join("kernels"), &out_dir);
+    let mut examples = references(&manifest, &out_dir);
     several_formats(&models);
     let reassociated = reassociated(&models, &out_dir);
     // The models of `sweep` are too many for multiversioning.
@@ -41,7 +42,6 @@ fn main() {
     let mut table = String::new();
     let mut nested = 0;
     let mut other = String::new();
-    let mut examples = String::new();
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         // Modules with machine code have the same names on every architecture.
@@ -130,6 +130,14 @@ fn hostile(manifest: &Path, out_dir: &Path) {
         .derive("NamedResults", "PartialEq, Eq")
         .type_attribute(".", "#[non_exhaustive]");
     config.module_name("hostile").compile(&module).unwrap();
+}
+
+/// Translates the module whose functions take and return references, and returns the examples of its documentation.
+fn references(manifest: &Path, out_dir: &Path) -> String {
+    let module = manifest.join("references.vmfb");
+    println!("cargo::rerun-if-changed={}", module.display());
+    incarnate_translator::Config::new().module_name("references").compile(&module).unwrap();
+    examples_of("references", &fs::read_to_string(out_dir.join("references.rs")).unwrap())
 }
 
 /// Translates the module with an executable in two formats, once for each.

@@ -10,5 +10,7 @@ const wasi = new WASI({
   env: process.env,
   preopens: { "/": "/" },
 });
-const { instance } = await WebAssembly.instantiate(await readFile(file), wasi.getImportObject());
+// Node 18 has no `getImportObject`.
+const imports = { wasi_snapshot_preview1: wasi.wasiImport };
+const { instance } = await WebAssembly.instantiate(await readFile(file), imports);
 process.exitCode = wasi.start(instance);

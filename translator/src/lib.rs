@@ -54,7 +54,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code requires.
-const SUPPORT_VERSION: u32 = 14;
+const SUPPORT_VERSION: u32 = 15;
 
 /// Translates a module.
 ///

@@ -101,41 +101,15 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
     let mut tables = vec![prelude.clone(), quote!(const _: () = support::expect_version(#version);)];
     tables.extend(other_targets);
-    let is_in_file = match &options.constants {
-        Constants::ModuleFile(file) => {
-            tables.push(quote!(
-                static CONSTANTS: &[u8] = support::include_constants!(#file);
-            ));
-            true
-        }
-        _ => false,
-    };
-    let included = options.constants == Constants::Included && !bytes.is_empty();
-    let constants = |statics: &TokenStream| match &options.constants {
-        Constants::Loaded(file) if !bytes.is_empty() => quote!(support::Constants::File(#file)),
-        _ if is_in_file || included => quote!(support::Constants::Static(#statics)),
-        _ => quote!(support::Constants::Static(&[])),
-    };
-    let (mut executables, mut nests) = (Vec::new(), Nests::default());
-    let mut rows = Vec::new();
-    let of_executables = constants(&quote!(super::CONSTANTS));
-    for (index, ((held, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
-        let ident = format_ident!("executable_{index}");
-        rows.extend(held.iter().map(|rodata| {
-            let rodata = proc_macro2::Literal::u32_unsuffixed(*rodata);
-            quote!(support::Executable { rodata: #rodata, module: &#ident::MODULE, kernels: #ident::KERNELS })
-        }));
-        let constants = held.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-        let doc =
-            format!(" The executable in constant {constants}, {}.", code(&format!("@{}", analysis.module.name())));
-        let constants = of_executables.clone();
-        let (items, found) = executable_items(analysis, table, constants, prelude.clone(), target_features)?;
-        found.into_iter().for_each(|nest| nests.add(index, nest));
-        executables.push(Nested { ident, doc, items });
+    if let Constants::ModuleFile(file) = &options.constants {
+        tables.push(quote!(
+            static CONSTANTS: &[u8] = support::include_constants!(#file);
+        ));
     }
-    share(nests, &prelude, &mut executables);
+    let included = options.constants == Constants::Included && !bytes.is_empty();
+    let (executables, rows) = emit_executables(&plan, &nested, &prelude, options, !bytes.is_empty())?;
     let surroundings = Surroundings {
-        constants: constants(&quote!(CONSTANTS)),
+        constants: constants(options, !bytes.is_empty(), &quote!(CONSTANTS)),
         executables: match rows.is_empty() {
             true => quote!(support::Executables::NONE),
             false => quote!(support::Executables::new(&[#(#rows),*])),
@@ -162,6 +136,44 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             .flat_map(Analysis::loops)
             .collect(),
     })
+}
+
+/// The expression of the constants of a module, where the static of that name contains those of the program.
+fn constants(options: &Options, any: bool, statics: &TokenStream) -> TokenStream {
+    match &options.constants {
+        Constants::Loaded(file) if any => quote!(support::Constants::File(#file)),
+        Constants::ModuleFile(_) => quote!(support::Constants::Static(#statics)),
+        Constants::Included if any => quote!(support::Constants::Static(#statics)),
+        _ => quote!(support::Constants::Static(&[])),
+    }
+}
+
+/// The modules of the translated executables, and the rows of their table.
+fn emit_executables(
+    plan: &Plan,
+    nested: &[(Analysis<'_>, ConstantTable)],
+    prelude: &TokenStream,
+    options: &Options,
+    any_constants: bool,
+) -> Result<(Vec<Nested>, Vec<TokenStream>)> {
+    let target_features = TargetFeatures::bits(&options.target_features);
+    let (mut executables, mut nests) = (Vec::new(), Nests::default());
+    let mut rows = Vec::new();
+    for (index, ((held, _), (analysis, table))) in plan.translated.iter().zip(nested).enumerate() {
+        let ident = format_ident!("executable_{index}");
+        rows.extend(held.iter().map(|rodata| {
+            let rodata = proc_macro2::Literal::u32_unsuffixed(*rodata);
+            quote!(support::Executable { rodata: #rodata, module: &#ident::MODULE, kernels: #ident::KERNELS })
+        }));
+        let ordinals = held.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let doc = format!(" The executable in constant {ordinals}, {}.", code(&format!("@{}", analysis.module.name())));
+        let constants = constants(options, any_constants, &quote!(super::CONSTANTS));
+        let (items, found) = executable_items(analysis, table, constants, prelude.clone(), target_features)?;
+        found.into_iter().for_each(|nest| nests.add(index, nest));
+        executables.push(Nested { ident, doc, items });
+    }
+    share(nests, prelude, &mut executables);
+    Ok((executables, rows))
 }
 
 /// The items of an executable's module.

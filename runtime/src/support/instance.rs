@@ -12,7 +12,7 @@ use crate::hal::{BorrowScope, Buffer, BufferView};
 use crate::session::{Element, InlineNative, Input, Memory, PassedRef, Session, Tensor, fits, shape_text};
 #[cfg(feature = "std")]
 use crate::session::{Function, SessionBuilder};
-use crate::vm::{Context, Invocation, Limits, Ref, Stack, Step, TypedRefObject};
+use crate::vm::{Context, FromRef, Invocation, Limits, Ref, Stack, Step, TypedRefObject};
 #[cfg(feature = "std")]
 use crate::vm::{Module, Value};
 use crate::{Error, Result, ResultExt};
@@ -214,12 +214,12 @@ impl Instance {
         Ok(tensor)
     }
 
-    /// Converts a result to a buffer view.
+    /// Converts a result to an object.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if it is not a buffer view.
-    pub fn output_view(&self, name: &str, output: Ref) -> Result<Arc<BufferView>> {
-        BufferView::from_ref(output).context(|| format!("result `{name}`"))
+    /// INVALID_ARGUMENT if it is null or an object of another type.
+    pub fn output_object<T: FromRef>(&self, name: &str, output: Ref) -> Result<T> {
+        T::from_ref(output).context(|| format!("result `{name}`"))
     }
 }
 

@@ -7,10 +7,12 @@ use core::fmt;
 use super::ledger::{Charge, Ledger};
 use super::ref_type::RefType;
 use super::reference::Ref;
-use super::stack::LIST_ELEMENT_BYTES;
 use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
+
+/// What an element of a list counts as, in bytes.
+pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
 /// A list; its element type is fixed at creation.
 pub struct List {

@@ -15,6 +15,7 @@ use super::failure;
 use super::interpreter::Scratch;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
+use super::list::LIST_ELEMENT_BYTES;
 #[cfg(feature = "std")]
 use super::meter::Interrupt;
 use super::meter::{Fuel, Meter};
@@ -156,8 +157,6 @@ pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
 
 /// The most iterations of a loop nest that runs at once: a few seconds.
 const LONGEST_NEST: u64 = 1 << 32;
-/// What an element of a list counts as, in bytes.
-pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
 /// Module calls that may nest on the host's stack; calls within one module do not nest there.
 const MAX_NESTING: usize = 128;

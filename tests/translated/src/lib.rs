@@ -11,6 +11,11 @@ pub mod keeping {
     include!(concat!(env!("OUT_DIR"), "/keeping.rs"));
 }
 
+/// Functions that take and return references other than tensors.
+pub mod references {
+    include!(concat!(env!("OUT_DIR"), "/references.rs"));
+}
+
 /// A module with an executable in two formats, of which machine code is preferred.
 pub mod formats_native {
     include!(concat!(env!("OUT_DIR"), "/formats_native.rs"));

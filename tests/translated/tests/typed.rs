@@ -12,10 +12,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use incarnate::runtime::hal::{DeviceOptions, DriverRegistry};
+use incarnate::runtime::hal::{self, DeviceOptions, DriverRegistry};
 use incarnate::runtime::mapping::MappedFile;
 use incarnate::runtime::session::{BF16, F16, I1, Input};
-use incarnate::runtime::vm::{Buffer, BytecodeModule, Module, Ref, Value};
+use incarnate::runtime::vm::{Buffer, BytecodeModule, List, Module, Ref, Value, ValueType};
 use incarnate::{Device, Session, StatusCode, Tensor, VerifiedModule};
 use incarnate_translated_tests as models;
 use incarnate_translated_tests::hostile;
@@ -233,43 +233,58 @@ fn devices_with_their_own_loaders_run_embedded_executables() {
     assert!(models::simple_mul_llvm_cpu::Module::load(&device).is_err());
 }
 
-/// Returns the number of references to the buffer in `reference`, the only owner.
-fn shares(reference: &Ref) -> usize {
-    Arc::strong_count(reference.buffer().unwrap())
+#[test]
+fn references_have_the_types_of_their_objects() {
+    let module = models::references::Module::load(&device()).unwrap();
+    let tensor = Tensor::new(module.session(), &[4], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let memory: &Arc<hal::Buffer> = tensor.view().buffer();
+    assert!(Arc::ptr_eq(memory, &module.echo_buffer(memory).unwrap()));
+    assert_eq!(module.scale(memory, &[2.0; 4]).unwrap().to_vec().unwrap(), [2.0, 4.0, 6.0, 8.0]);
+    let fence = Arc::new(hal::Fence::new());
+    assert!(Arc::ptr_eq(&fence, &module.echo_fence(&fence).unwrap()));
+    let list = List::new(ValueType::I32, 1, None).unwrap();
+    assert!(module.first(&list).is_err());
+    list.push(Value::I32(7)).unwrap();
+    let (first, same): (i32, Arc<List>) = module.first(&list).unwrap();
+    assert!(first == 7 && Arc::ptr_eq(&list, &same));
+    let (size, _): (i64, Arc<Buffer>) = module.size(&Buffer::zeroed(24, 0, None).unwrap()).unwrap();
+    assert_eq!(size, 24);
 }
 
 #[test]
 fn references_are_counted_where_they_are_kept() {
     let module = models::keeping::Module::load_with(Session::builder()).unwrap();
-    let buffer = Ref::from(Buffer::zeroed(24, 0, None).unwrap());
-    assert_eq!(module.look(buffer.clone()).unwrap(), 24);
-    assert_eq!(module.look_by_another(buffer.clone(), buffer.clone()).unwrap(), 48);
-    assert_eq!(module.look_and_wait(buffer.clone()).unwrap(), 24);
-    assert_eq!(module.wait_and_look(buffer.clone()).unwrap(), 24);
-    let error = module.fail(buffer.clone()).unwrap_err();
+    let buffer = Buffer::zeroed(24, 0, None).unwrap();
+    assert_eq!(module.look(&buffer).unwrap(), 24);
+    assert_eq!(module.look_by_another(&buffer, &buffer).unwrap(), 48);
+    assert_eq!(module.look_and_wait(&buffer).unwrap(), 24);
+    assert_eq!(module.wait_and_look(&buffer).unwrap(), 24);
+    let error = module.fail(&buffer).unwrap_err();
     assert!(error.to_string().contains("as told"), "{error}");
-    assert!(module.look(Ref::Null).is_err());
-    assert_eq!(shares(&buffer), 1);
-    let (one, other) = module.same(buffer.clone()).unwrap();
-    assert_eq!((shares(&buffer), one.same(&other)), (3, true));
+    assert_eq!(Arc::strong_count(&buffer), 1);
+    let (one, other) = module.same(Ref::from(buffer.clone())).unwrap();
+    assert!(Arc::strong_count(&buffer) == 3 && one.same(&other));
     drop((one, other));
-    module.keep(buffer.clone()).unwrap();
-    assert_eq!(shares(&buffer), 2);
-    assert_eq!(module.keep_by_another(buffer.clone()).unwrap(), 24);
-    assert_eq!(shares(&buffer), 2);
+    module.keep(&buffer).unwrap();
+    assert_eq!(Arc::strong_count(&buffer), 2);
+    assert_eq!(module.keep_by_another(&buffer).unwrap(), 24);
+    assert_eq!(Arc::strong_count(&buffer), 2);
     drop(buffer);
     let kept = module.kept().unwrap();
-    assert_eq!((shares(&kept), kept.buffer().unwrap().length()), (2, 24));
+    assert_eq!((Arc::strong_count(&kept), kept.length()), (2, 24));
     // The same through the packed interface, which has its own references.
-    let call = |name: &str| {
-        let results = module.session().context().function(name).unwrap().call(&[Value::Ref(kept.clone())]);
+    let call = |name: &str, argument: Ref| {
+        let results = module.session().context().function(name).unwrap().call(&[Value::Ref(argument)]);
         results.map(|results| results.len())
     };
-    assert_eq!([call("look").unwrap(), call("wait_and_look").unwrap(), call("same").unwrap()], [1, 1, 2]);
-    assert!(call("fail").is_err());
-    assert_eq!(shares(&kept), 2);
+    for (name, results) in [("look", 1), ("wait_and_look", 1), ("same", 2)] {
+        assert_eq!(call(name, Ref::from(kept.clone())).unwrap(), results, "{name}");
+    }
+    assert!(call("fail", Ref::from(kept.clone())).is_err());
+    assert!(call("look", Ref::Null).is_err());
+    assert_eq!(Arc::strong_count(&kept), 2);
     drop(module);
-    assert_eq!(shares(&kept), 1);
+    assert_eq!(Arc::strong_count(&kept), 1);
 }
 
 #[test]

@@ -70,13 +70,14 @@ fn example(signature: &Signature<'_>, options: &Options) -> Vec<String> {
     let path = path.trim_start_matches("::");
     // Where tensors and the types of their elements are.
     let types = if options.no_std { format!("{path}::session") } else { path.to_owned() };
+    let runtime = if options.no_std { path.to_owned() } else { format!("{path}::runtime") };
     let mut lines = vec![match options.no_std {
         true => "let module = Module::load()?;".to_owned(),
         false => format!("let module = Module::load(&{path}::Device::create(\"local-task\")?)?;"),
     }];
     let mut arguments = Vec::new();
     for value in &signature.parameters {
-        let (prepared, passed) = argument(value, signature, &types);
+        let (prepared, passed) = argument(value, signature, &types, &runtime);
         lines.extend(prepared.map(|text| format!("let {} = {text};", value.ident)));
         arguments.push(passed);
     }
@@ -108,7 +109,7 @@ fn is_tensor(value: &Value) -> bool {
 }
 
 /// Returns the value of the variable of an argument, if it has one, and what is passed.
-fn argument(value: &Value, signature: &Signature<'_>, path: &str) -> (Option<String>, String) {
+fn argument(value: &Value, signature: &Signature<'_>, path: &str, runtime: &str) -> (Option<String>, String) {
     let ident = &value.ident;
     let on_device = |element: &str, shape: &[Option<u64>]| {
         let dims = dims(shape);
@@ -132,7 +133,11 @@ fn argument(value: &Value, signature: &Signature<'_>, path: &str) -> (Option<Str
             (Some(on_device(&zero(&element.rust.to_string(), path), stored.unwrap_or_default())), format!("&{ident}"))
         }
         Kind::View => (Some(on_device("0.0f32", &[Some(1)])), format!("{ident}.view()")),
-        Kind::Reference => (None, format!("{path}::runtime::vm::Ref::Null")),
+        Kind::Object(object, _) => match object.example(runtime) {
+            Some(new) => (Some(new), format!("&{ident}")),
+            None => (Some(on_device("0.0f32", &[Some(1)])), format!("{ident}.view().buffer()")),
+        },
+        Kind::Reference => (None, format!("{runtime}::vm::Ref::Null")),
     }
 }
 

@@ -89,6 +89,7 @@ fn parameter(value: &Value) -> TokenStream {
             quote!(&Tensor<#element>)
         }
         Kind::View => quote!(&Arc<BufferView>),
+        Kind::Object(_, ty) => quote!(&Arc<#ty>),
         Kind::Reference => quote!(Ref),
     };
     quote!(#ident: #ty)
@@ -103,6 +104,7 @@ fn result_type(kind: &Kind) -> TokenStream {
             quote!(Tensor<#element>)
         }
         Kind::View => quote!(Arc<BufferView>),
+        Kind::Object(_, ty) => quote!(Arc<#ty>),
         Kind::Reference => quote!(Ref),
     }
 }
@@ -148,12 +150,12 @@ fn arguments<'a>(
             Kind::Storage(_) if is_borrowed(index) => quote!(let #ident = BorrowedRef::object(#ident.view().buffer());),
             Kind::Storage(_) => quote!(let #ident = Ref::from(#ident.view().buffer().clone());),
             Kind::View if is_borrowed(index) => quote!(let #ident = BorrowedRef::object(#ident);),
-            Kind::View => quote!(let #ident = Ref::from(#ident.clone());),
+            Kind::View | Kind::Object(..) => quote!(let #ident = Ref::from(#ident.clone());),
         })
     })
 }
 
-/// The conversion of a result to a tensor or a view.
+/// The conversion of a result to a tensor or another object.
 fn converted(value: &Value, export: &Literal) -> TokenStream {
     let ident = &value.ident;
     let name = ident.to_string();
@@ -162,7 +164,7 @@ fn converted(value: &Value, export: &Literal) -> TokenStream {
             let dims = dims(shape);
             quote!(instance.finish(#export, instance.output(#name, #ident, #dims)))
         }
-        _ => quote!(instance.finish(#export, instance.output_view(#name, #ident))),
+        _ => quote!(instance.finish(#export, instance.output_object(#name, #ident))),
     }
 }
 
@@ -174,7 +176,7 @@ fn results(signature: &Signature<'_>) -> TokenStream {
         match &value.kind {
             Kind::Number(_) | Kind::Reference => quote!(#ident),
             Kind::Bool => quote!(#ident & 1 != 0),
-            Kind::Tensor(..) | Kind::Storage(_) | Kind::View => {
+            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Object(..) => {
                 let converted = converted(value, &export);
                 quote!(#converted?)
             }
@@ -242,7 +244,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let rest = match (needs_no_conversion, signature.results.as_slice()) {
         (true, _) => result,
         // The conversion of the only result is the result of the method.
-        (false, [only]) if matches!(only.kind, Kind::Tensor(..) | Kind::View) => {
+        (false, [only]) if matches!(only.kind, Kind::Tensor(..) | Kind::View | Kind::Object(..)) => {
             let converted = converted(only, &export);
             quote!(let #pattern = #result?; #converted)
         }
@@ -266,7 +268,7 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
             Kind::Number(ConventionItem::F64) => quote!(Value::F64(#ident)),
             Kind::Number(_) | Kind::Bool => quote!(Value::I32(#ident)),
             Kind::Tensor(..) => quote!(Value::Ref(#ident.into_owned())),
-            Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Value::Ref(#ident)),
+            Kind::Storage(_) | Kind::View | Kind::Object(..) | Kind::Reference => quote!(Value::Ref(#ident)),
         }
     });
     let outputs = signature.results.iter().map(|value| {
@@ -274,14 +276,14 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
         let ty = match &value.kind {
             Kind::Number(item) => number(*item),
             Kind::Bool => quote!(i32),
-            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Ref),
+            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Object(..) | Kind::Reference => quote!(Ref),
         };
         quote!(let #ident: #ty = next_result(&mut results)?;)
     });
     let (arguments, results_tuple) = (arguments(signature, |_| false), results(signature));
     // The conversion of the only result is the result of the method.
     let end = match signature.results.as_slice() {
-        [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View) => converted(only, &export),
+        [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View | Kind::Object(..)) => converted(only, &export),
         _ => quote!(Ok(#results_tuple)),
     };
     let (results, mutable) = match signature.results.is_empty() {

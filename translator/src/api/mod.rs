@@ -4,6 +4,7 @@
 mod docs;
 mod element;
 mod method;
+mod object;
 mod signature;
 
 use std::collections::HashSet;
@@ -61,7 +62,7 @@ fn doc(text: &str) -> String {
 pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStream> {
     let mut methods = Scope::with(METHODS.iter().copied());
     let mut types = Scope::with(TYPES.iter().chain(SUPPORT).copied());
-    let signatures = Signature::all(analysis.module, &analysis.recovered, &mut methods, &mut types);
+    let signatures = Signature::all(analysis.module, &analysis.recovered, options, &mut methods, &mut types);
     let path = options.runtime_path();
     let mut items = Vec::new();
     items.push(module_struct(analysis.module, options));

@@ -8,10 +8,12 @@ use incarnate_bytecode::{
     COARSE_FENCES, ConventionItem, DECLARATION, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType,
     VerifiedModule,
 };
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 
 use super::element::{Element, element};
+use super::object::Object;
 use crate::names::{Case, Scope};
+use crate::options::Options;
 
 /// An exported function as a method.
 #[derive(Debug)]
@@ -56,7 +58,9 @@ pub(super) enum Kind {
     Storage(Element),
     /// A tensor of an unknown type, or of an element type that does not exist in Rust, as a buffer view.
     View,
-    /// Another reference.
+    /// Another object, and its Rust type.
+    Object(Object, TokenStream),
+    /// A reference to an object of another type.
     Reference,
 }
 
@@ -66,6 +70,7 @@ impl<'m> Signature<'m> {
     pub(super) fn all(
         module: &'m VerifiedModule,
         recovered: &BTreeMap<u32, String>,
+        options: &Options,
         methods: &mut Scope,
         types: &mut Scope,
     ) -> Vec<Signature<'m>> {
@@ -81,17 +86,16 @@ impl<'m> Signature<'m> {
         let rows = rows.into_iter().zip(idents);
         let signature = |((export, ordinal), method): ((Export<'m>, u32), Ident)| {
             let recovered = recovered.get(&export.function).map(String::as_str);
-            Signature::new(module, export, ordinal, recovered, method, types)
+            Signature::new(module, (export, ordinal, method), recovered, options, types)
         };
         rows.filter_map(signature).collect()
     }
 
     fn new(
         module: &'m VerifiedModule,
-        row: Export<'m>,
-        export: u32,
+        (row, export, method): (Export<'m>, u32, Ident),
         recovered: Option<&str>,
-        method: Ident,
+        options: &Options,
         types: &mut Scope,
     ) -> Option<Signature<'m>> {
         let (name, function) = (row.local_name, row.function);
@@ -112,7 +116,7 @@ impl<'m> Signature<'m> {
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
         let parameters = types_of.inputs.into_iter().zip(0..).map(|(info, index)| {
             let storage = info.stored_output().and_then(|output| stored.get(output).cloned().flatten());
-            let kind = storage.map_or_else(|| kind(&info), Kind::Storage);
+            let kind = storage.map_or_else(|| kind(&info, options), Kind::Storage);
             Value::new(info, kind, &mut variables, &format!("input{index}"))
         });
         let parameters = parameters.collect();
@@ -120,7 +124,7 @@ impl<'m> Signature<'m> {
         let named = results.len() > 1 && !types_of.outputs.iter().enumerate().all(default);
         let mut fields = Scope::default();
         let results = types_of.outputs.into_iter().zip(0..).map(|(info, index)| {
-            let kind = kind(&info);
+            let kind = kind(&info, options);
             Value::new(info, kind, &mut fields, &format!("output{index}"))
         });
         let results = results.collect();
@@ -135,7 +139,7 @@ impl Value {
     }
 }
 
-fn kind(info: &ValueInfo) -> Kind {
+fn kind(info: &ValueInfo, options: &Options) -> Kind {
     match info.value_type() {
         ValueType::Bool => Kind::Bool,
         ValueType::I32 => Kind::Number(ConventionItem::I32),
@@ -146,6 +150,9 @@ fn kind(info: &ValueInfo) -> Kind {
             element(*found).map_or(Kind::View, |element| Kind::Tensor(element, shape.clone()))
         }
         ValueType::BufferView => Kind::View,
+        ValueType::Reference(text) => {
+            Object::of(text, options).map_or(Kind::Reference, |object| Kind::Object(object, object.rust(options)))
+        }
         _ => Kind::Reference,
     }
 }

@@ -177,6 +177,21 @@ impl<'a> Lowering<'a> {
             Body::CastAnyRef { operand, result_type, result } => {
                 emit(operand.0, 0, result.index(), halves(0, result_type.0));
             }
+            Body::SelectRef { condition, type_def, true_value, false_value, result } => {
+                emit(condition.0, true_value.0, false_value.0, halves(result.index().into(), type_def.0));
+            }
+            Body::ImportResolved { import_ordinal, result } => emit(0, 0, result.0, import_ordinal.into()),
+            ref other => return self.memory(operation, instruction.opcode, other),
+        }
+        Ok(())
+    }
+
+    /// Instructions on lists and buffers.
+    fn memory(&mut self, operation: Operation, opcode: Opcode, body: &Body<'a>) -> Result<()> {
+        let mut emit = |a: u16, b: u16, c: u16, imm: u64| {
+            self.emit(operation, a, b, c, imm);
+        };
+        match *body {
             Body::ListAlloc { element_type, initial_capacity, result } => {
                 emit(initial_capacity.0, 0, result.index(), halves(0, element_type.0));
             }
@@ -190,9 +205,6 @@ impl<'a> Lowering<'a> {
                 emit(list.index(), index.0, result.0, halves(0, type_def.0));
             }
             Body::ListSetRef { list, index, value } => emit(list.index(), index.0, value.0, 0),
-            Body::SelectRef { condition, type_def, true_value, false_value, result } => {
-                emit(condition.0, true_value.0, false_value.0, halves(result.index().into(), type_def.0));
-            }
             Body::BufferLoad { source_buffer: buffer, source_offset: offset, result: value }
             | Body::BufferStore { target_buffer: buffer, target_offset: offset, value } => {
                 emit(buffer.index(), offset.0, value.0, 0);
@@ -215,8 +227,7 @@ impl<'a> Lowering<'a> {
             Body::BufferHash { source_buffer, source_offset, length, result } => {
                 emit(source_buffer.index(), source_offset.0, result.0, length.0.into());
             }
-            Body::ImportResolved { import_ordinal, result } => emit(0, 0, result.0, import_ordinal.into()),
-            ref control => return self.control(operation, instruction.opcode, control),
+            ref control => return self.control(operation, opcode, control),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::schedule::{Order, Perfect};
+use super::perfect::{Order, Perfect};
 use super::{Element, Needed, Nest};
 use crate::ir::function::Function;
 use crate::ir::op::Op;

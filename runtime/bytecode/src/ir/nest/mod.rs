@@ -13,6 +13,7 @@
 mod affine;
 mod contraction;
 mod needed;
+mod perfect;
 mod races;
 mod recover;
 mod reduction;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::contraction::Iteration;
-use super::schedule::Perfect;
+use super::perfect::Perfect;
 use super::{Element, Needed, Nest, Strips};
 use crate::ir::function::Function;
 use crate::ir::op::Op;

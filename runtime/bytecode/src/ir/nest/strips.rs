@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::schedule::{BailOut, Perfect};
+use super::perfect::{BailOut, Perfect};
 use super::{Counted, Needed, Nest, Test};
 use crate::ir::function::Function;
 use crate::ir::value::Type;

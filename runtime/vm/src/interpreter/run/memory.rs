@@ -2,9 +2,9 @@
 
 use super::super::super::buffer::{Buffer, Scalar};
 use super::super::super::failure;
+use super::super::super::list::LIST_ELEMENT_BYTES;
 use super::super::super::list::{List, check_ref};
 use super::super::super::reference::Ref;
-use super::super::super::stack::LIST_ELEMENT_BYTES;
 use super::super::super::value::Value;
 use super::super::operation::Inst;
 use super::cursor::Cursor;

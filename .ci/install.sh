@@ -1,0 +1,30 @@
+# Installs what a check needs, for the scripts that read this file. Where that is not possible, a line says what is missing, and the script
+# ends with the status 77: `.ci/targets --quick` skips the target.
+
+# unavailable REASON...
+unavailable() {
+  echo "${0##*/}: cannot run here: $*"
+  exit 77
+}
+
+# need_commands "COMMAND..." PACKAGE...: installs Debian's packages if a command is not in PATH.
+need_commands() {
+  local missing=() command root=()
+  for command in $1; do
+    command -v "$command" >/dev/null || missing+=("$command")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then return; fi
+  shift
+  if [ "$(id -u)" != 0 ]; then root=(sudo -n); fi
+  if command -v apt-get >/dev/null && "${root[@]}" apt-get update -q &&
+    "${root[@]}" apt-get install -q -y --no-install-recommends "$@"; then
+    return
+  fi
+  unavailable "not in PATH: ${missing[*]} (Debian's packages $*)"
+}
+
+# need_target TRIPLE: installs Rust's libraries for a target.
+need_target() {
+  if [ -d "$(rustc --print target-libdir --target "$1")" ] || rustup target add "$1"; then return; fi
+  unavailable "Rust's libraries for $1 are not installed: rustup target add $1"
+}
