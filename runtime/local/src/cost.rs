@@ -56,7 +56,7 @@ struct KernelCosts(Box<[Cost]>);
 #[inline]
 pub(crate) fn kernel_cost(executable: &Executable, function: usize) -> Option<&Cost> {
     let costs = executable
-        .backend_data(|| KernelCosts(executable.code().functions().iter().map(|_| Cost::default()).collect()))?;
+        .backend_data(|| KernelCosts(executable.functions().iter().map(|_| Cost::default()).collect()))?;
     costs.0.get(function)
 }
 
