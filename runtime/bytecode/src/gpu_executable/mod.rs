@@ -25,13 +25,19 @@ pub const VULKAN_DESCRIPTORS: &str = "vulkan-spirv-fb";
 /// The format of Vulkan executables whose bindings are device addresses.
 pub const VULKAN_ADDRESSES: &str = "vulkan-spirv-bda-v1";
 
+/// Returns true for the formats of Vulkan executables.
+#[must_use]
+pub fn is_vulkan(format: &str) -> bool {
+    format == VULKAN_DESCRIPTORS || format == VULKAN_ADDRESSES
+}
+
 /// The length of the header in bytes.
 const HEADER: usize = 64;
 
 /// Returns what runs executables of a format that this project reads and does not run; `None` for other formats.
 #[must_use]
 pub fn foreign_device(format: &str) -> Option<&'static str> {
-    let known = [("cuda-", "CUDA: PTX for GPUs of NVIDIA"), ("rocm-", "HIP: machine code for GPUs of AMD")];
+    let known = [("cuda-", "CUDA, for GPUs of NVIDIA"), ("rocm-", "HIP, for GPUs of AMD")];
     known.iter().find(|(prefix, _)| format.starts_with(prefix)).map(|(_, device)| *device)
 }
 
