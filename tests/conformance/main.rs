@@ -114,7 +114,7 @@ impl Subject {
     }
 
     fn command_buffer(&self, modes: CommandBufferMode, slots: u32) -> CommandBuffer {
-        self.device.create_command_buffer(modes, CommandCategory::ANY, slots)
+        self.device.create_command_buffer(modes, CommandCategory::all(), slots)
     }
 
     /// Records and executes commands once, and waits.

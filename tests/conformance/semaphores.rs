@@ -114,7 +114,7 @@ fn dropped_devices_finish_what_they_run() {
         let registry = incarnate_runtime::hal::DriverRegistry::default();
         let device = registry.create_device(&subject.uri, Default::default()).unwrap();
         let buffer = device.allocator().allocate(crate::all_uses(), 1 << 20).unwrap();
-        let commands = device.create_command_buffer(ONCE, incarnate_runtime::hal::CommandCategory::ANY, 0);
+        let commands = device.create_command_buffer(ONCE, incarnate_runtime::hal::CommandCategory::all(), 0);
         commands.fill(whole(&buffer), 9, 1).unwrap();
         commands.finalize().unwrap();
         let (done, never) = (Arc::new(Fence::new()), Arc::new(Fence::new()));

@@ -9,16 +9,19 @@
 
 hal.executable.source public @kernels {
   hal.executable.export public @scale_and_offset ordinal(0) layout(#transform) count(%device: !hal.device) -> (index, index, index) {
+    %most = arith.constant 4096 : index
     %one = arith.constant 1 : index
-    hal.return %one, %one, %one : index, index, index
+    hal.return %most, %one, %one : index, index, index
   }
   hal.executable.export public @write_ids ordinal(1) layout(#output) count(%device: !hal.device) -> (index, index, index) {
+    %most = arith.constant 4096 : index
     %one = arith.constant 1 : index
-    hal.return %one, %one, %one : index, index, index
+    hal.return %most, %one, %one : index, index, index
   }
   hal.executable.export public @write_counts ordinal(2) layout(#output) count(%device: !hal.device) -> (index, index, index) {
+    %most = arith.constant 4096 : index
     %one = arith.constant 1 : index
-    hal.return %one, %one, %one : index, index, index
+    hal.return %most, %one, %one : index, index, index
   }
 
   builtin.module {
