@@ -34,12 +34,12 @@ pub struct VulkanOptions {
 }
 
 impl Default for VulkanOptions {
-    /// Without a limit; with the user's folder for caches. The variable `INCARNATE_VULKAN_VALIDATION` set to `1` turns validation on.
+    /// Without a limit and validation; with the user's folder for caches.
     fn default() -> VulkanOptions {
         VulkanOptions {
             memory_limit: u64::MAX,
             host_access: HostAccess::default(),
-            validates: std::env::var_os("INCARNATE_VULKAN_VALIDATION").is_some_and(|value| value == "1"),
+            validates: false,
             cache_folder: default_folder(),
         }
     }
@@ -177,5 +177,94 @@ impl Drop for VulkanBackend {
     fn drop(&mut self) {
         self.submissions.drain();
         self.submissions.end();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use incarnate_hal::backend::Queue;
+    use incarnate_hal::{
+        Allocator, BufferParameters, BufferRef, CommandCategory, Deadline, Fence, Fences, WHOLE_BUFFER,
+    };
+    use incarnate_vm::{Charge, StatusCode};
+
+    use super::*;
+
+    fn backend(options: &VulkanOptions) -> Option<Arc<VulkanBackend>> {
+        match VulkanBackend::new("", options) {
+            Ok(backend) => Some(Arc::new(backend)),
+            Err(error) => {
+                println!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    fn filling(allocator: &Allocator, length: u64) -> Arc<CommandBuffer> {
+        let buffer = allocator.allocate(BufferParameters::DEVICE, length).unwrap();
+        let commands =
+            CommandBuffer::new(CommandBufferMode::ONE_SHOT, CommandCategory::TRANSFER, 0, None, Charge::none());
+        commands.fill(BufferRef { buffer: Some(buffer), slot: 0, offset: 0, length: WHOLE_BUFFER }, 7, 4).unwrap();
+        commands.finalize().unwrap();
+        Arc::new(commands)
+    }
+
+    #[test]
+    fn a_lost_device_fails_every_fence_that_waits() {
+        let Some(backend) = backend(&VulkanOptions { cache_folder: None, ..VulkanOptions::default() }) else { return };
+        let allocator = Allocator::of_device(backend.device_allocator().unwrap());
+        let queue = Queue::new(Arc::clone(&backend) as _);
+        let execute = |wait: Option<&Fence>, signal: &Arc<Fence>| {
+            let fences = Fences { wait, signal: Arc::clone(signal).into(), ..Fences::default() };
+            queue.submit_execution(fences, &filling(&allocator, 64 << 20), &[])
+        };
+        // One runs, or is done; one waits for the host, and one for that.
+        let fences: Vec<_> = (0..4).map(|_| Arc::new(Fence::new())).collect();
+        let [running, start, waiting, chained] = &fences[..] else { return };
+        execute(None, running).unwrap();
+        execute(Some(start), waiting).unwrap();
+        execute(Some(waiting), chained).unwrap();
+        let waits = std::thread::scope(|scope| {
+            let wait = |fence: &Arc<Fence>| {
+                let fence = Arc::clone(fence);
+                scope.spawn(move || fence.wait(Deadline::after(Duration::from_secs(60))).map_err(|error| error.code()))
+            };
+            let waits = [wait(running), wait(waiting), wait(chained)];
+            backend.context.gpu.lose("running a test");
+            start.signal().unwrap();
+            waits.map(|wait| wait.join().unwrap())
+        });
+        let [first, second, third] = waits;
+        assert!(first.is_ok() || first == Err(StatusCode::Unavailable), "{first:?}");
+        assert_eq!((second, third), (Err(StatusCode::Unavailable), Err(StatusCode::Unavailable)));
+        let after = Arc::new(Fence::new());
+        let error = execute(None, &after).unwrap_err();
+        assert!(error.message().contains("lost") && after.query().is_err(), "{error}");
+        assert!(backend.is_idle());
+    }
+
+    #[test]
+    fn compiled_pipelines_are_kept_for_the_next_process() {
+        let folder = std::env::temp_dir().join(format!("incarnate-vulkan-{}", std::process::id()));
+        let options = VulkanOptions { cache_folder: Some(folder.clone()), ..VulkanOptions::default() };
+        let Some(first) = backend(&options) else { return };
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/executables/kernels.vulkan-spirv-fb");
+        // The package of this crate alone does not contain the file.
+        let Ok(data) = std::fs::read(path) else { return };
+        let executable = first.prepare(VULKAN_DESCRIPTORS, &data, &[]).unwrap();
+        assert_eq!(executable.functions().len(), 3);
+        let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        drop((executable, first));
+        let whole = std::fs::read(&file).unwrap();
+        // A damaged file is ignored.
+        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        for _ in 0..2 {
+            let again = backend(&options).unwrap();
+            again.prepare(VULKAN_DESCRIPTORS, &data, &[1, 2, 3]).unwrap();
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Features {
     v11: vk::PhysicalDeviceVulkan11Features<'static>,
     v12: vk::PhysicalDeviceVulkan12Features<'static>,
     v13: vk::PhysicalDeviceVulkan13Features<'static>,
+    /// Set only if the device has the extension.
+    cooperative_matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR<'static>,
 }
 
 // SAFETY: the `p_next` pointers, which alone keep the types from being sent, are null in every value that is stored.
@@ -62,13 +64,22 @@ macro_rules! keep {
 
 impl Features {
     /// The features of a device that compute shaders can require, and those that this driver uses.
-    fn of(instance: &ash::Instance, physical: vk::PhysicalDevice, version: u32) -> Features {
+    fn of(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        version: u32,
+        has_cooperative_matrix: bool,
+    ) -> Features {
         let mut v11 = vk::PhysicalDeviceVulkan11Features::default();
         let mut v12 = vk::PhysicalDeviceVulkan12Features::default();
         let mut v13 = vk::PhysicalDeviceVulkan13Features::default();
+        let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
         let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut v11).push_next(&mut v12);
         if version >= vk::API_VERSION_1_3 {
             features = features.push_next(&mut v13);
+        }
+        if has_cooperative_matrix {
+            features = features.push_next(&mut matrix);
         }
         // SAFETY: the device is one of the instance; the chain has structures that its version of Vulkan has.
         unsafe { instance.get_physical_device_features2(physical, &mut features) };
@@ -85,6 +96,7 @@ impl Features {
                 vulkan_memory_model, vulkan_memory_model_device_scope),
             v13: keep!(PhysicalDeviceVulkan13Features of v13;
                 subgroup_size_control, compute_full_subgroups, shader_integer_dot_product, maintenance4),
+            cooperative_matrix: keep!(PhysicalDeviceCooperativeMatrixFeaturesKHR of matrix; cooperative_matrix),
         }
     }
 
@@ -100,11 +112,19 @@ impl Features {
         if version >= vk::API_VERSION_1_3 {
             features = features.push_next(&mut v13);
         }
+        let mut matrix = self.cooperative_matrix;
+        if self.has_cooperative_matrix() {
+            features = features.push_next(&mut matrix);
+        }
         body(features)
     }
 
     pub(crate) fn has_device_addresses(&self) -> bool {
         self.v12.buffer_device_address != 0
+    }
+
+    pub(crate) fn has_cooperative_matrix(&self) -> bool {
+        self.cooperative_matrix.cooperative_matrix != 0
     }
 
     pub(crate) fn has_subgroup_size_control(&self) -> bool {
@@ -114,7 +134,7 @@ impl Features {
     /// Returns the name of the feature that a capability of SPIR-V requires, and whether it is enabled; `None` for capabilities
     /// that every device has, or that other properties decide.
     fn of_capability(&self, capability: u32) -> Option<(&'static str, bool)> {
-        let Features { core, v11, v12, v13 } = self;
+        let Features { core, v11, v12, v13, cooperative_matrix } = self;
         let (name, value) = match capability {
             9 => ("shaderFloat16", v12.shader_float16),
             10 => ("shaderFloat64", core.shader_float64),
@@ -135,7 +155,7 @@ impl Features {
             5347 => ("bufferDeviceAddress", v12.buffer_device_address),
             6016..=6019 => ("shaderIntegerDotProduct", v13.shader_integer_dot_product),
             5116..=5118 => ("shaderBFloat16Type", 0),
-            6022 => ("cooperativeMatrix", 0),
+            6022 => ("cooperativeMatrix", cooperative_matrix.cooperative_matrix),
             _ => return None,
         };
         Some((name, value != 0))
@@ -178,9 +198,10 @@ impl Properties {
                 instance.enumerate_device_extension_properties(physical).unwrap_or_default(),
             )
         };
-        let features = Features::of(instance, physical, basic.api_version);
-        let queue_family = compute_family(&families)?;
         let has = |name: &CStr| extensions.iter().any(|row| row.extension_name_as_c_str() == Ok(name));
+        let has_matrix = has(ash::khr::cooperative_matrix::NAME);
+        let features = Features::of(instance, physical, basic.api_version, has_matrix);
+        let queue_family = compute_family(&families)?;
         let can_require = v13.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
         let sizes = v13.min_subgroup_size..=v13.max_subgroup_size;
         #[expect(clippy::reversed_empty_ranges, reason = "no size can be required")]

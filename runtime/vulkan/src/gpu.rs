@@ -48,12 +48,17 @@ impl Gpu {
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(properties.queue_family)
             .queue_priorities(&priorities)];
-        let extensions = [ash::khr::push_descriptor::NAME.as_ptr()];
-        let extensions = if properties.has_push_descriptors { &extensions[..] } else { &[] };
+        let mut extensions = Vec::new();
+        if properties.has_push_descriptors {
+            extensions.push(ash::khr::push_descriptor::NAME.as_ptr());
+        }
+        if properties.features.has_cooperative_matrix() {
+            extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
+        }
         let raw = properties.features.enabling(properties.version, |mut features| {
             let info = vk::DeviceCreateInfo::default()
                 .queue_create_infos(&queues)
-                .enabled_extension_names(extensions)
+                .enabled_extension_names(&extensions)
                 .push_next(&mut features);
             // SAFETY: the physical device is one of the instance, and has the queue family, the extensions and the features.
             unsafe { instance.raw.create_device(properties.physical, &info, None) }
