@@ -36,7 +36,10 @@ fn bytes_are_read_and_written() {
         assert_eq!(buffer.read_range(200_000, 7).unwrap(), [64, 9, 9, 9, 9, 9, 70]);
         let span = buffer.subspan(1000, 50).unwrap();
         span.write(49, &[7]).unwrap();
-        assert_eq!((span.read_range(48, WHOLE_BUFFER).unwrap(), buffer.read_range(1049, 1).unwrap()), (vec![24, 7], vec![7]));
+        assert_eq!(
+            (span.read_range(48, WHOLE_BUFFER).unwrap(), buffer.read_range(1049, 1).unwrap()),
+            (vec![24, 7], vec![7])
+        );
         assert_eq!(code(span.write(49, &[1, 2])), Some(StatusCode::OutOfRange));
         assert_eq!(code(buffer.read_range(300_001, 1)), Some(StatusCode::OutOfRange));
     });

@@ -34,7 +34,9 @@ fn commands_are_of_the_declared_categories() {
 fn fills_of_every_alignment() {
     on_each(|subject| {
         for (pattern_length, pattern) in [(1, 0x5A_u64), (2, 0x1234), (4, 0xDEAD_BEEF), (8, 0x0102_0304_0506_0708)] {
-            for (offset, length) in [(0, 1), (0, 3), (1, 1), (2, 8), (3, 13), (0, 16), (8, 8), (4, 200), (0, 0), (16, 131_072)] {
+            for (offset, length) in
+                [(0, 1), (0, 3), (1, 1), (2, 8), (3, 13), (0, 16), (8, 8), (4, 200), (0, 0), (16, 131_072)]
+            {
                 let step = pattern_length as u64;
                 let (offset, length) = (offset * step, length * step);
                 let buffer = subject.buffer(&vec![0xEE; (offset + length) as usize + 9]);
@@ -44,7 +46,10 @@ fn fills_of_every_alignment() {
                 let expected = pattern.to_le_bytes();
                 let is_filled = (start..end).all(|index| bytes[index] == expected[(index - start) % pattern_length]);
                 let is_kept = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xEE);
-                assert!(is_filled && is_kept(&bytes[..start]) && is_kept(&bytes[end..]), "{pattern_length} {offset} {length}");
+                assert!(
+                    is_filled && is_kept(&bytes[..start]) && is_kept(&bytes[end..]),
+                    "{pattern_length} {offset} {length}"
+                );
             }
         }
     });
@@ -88,7 +93,9 @@ fn copies_of_every_alignment() {
     on_each(|subject| {
         let bytes: Vec<u8> = (0..=255).cycle().take(400_000).collect();
         let source = subject.buffer(&bytes);
-        for (from, to, length) in [(0, 0, 400_000), (1, 2, 1), (3, 8, 333), (100, 4, 65_537), (64, 1024, 0), (399_999, 0, 1)] {
+        for (from, to, length) in
+            [(0, 0, 400_000), (1, 2, 1), (3, 8, 333), (100, 4, 65_537), (64, 1024, 0), (399_999, 0, 1)]
+        {
             let target = subject.buffer(&vec![0xEE; 400_000]);
             subject.run(|commands| {
                 let (from, to, length) = (from as u64, to as u64, length as u64);

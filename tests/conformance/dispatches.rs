@@ -106,7 +106,9 @@ fn dispatches_depend_on_each_other_through_barriers() {
             for _ in 0..10 {
                 for (from, to) in [(&a, &b), (&b, &a)] {
                     let bindings = [whole(from), whole(to)];
-                    commands.dispatch(Arc::clone(kernels), SCALE_AND_OFFSET, count(64), &[1, 3], bindings, NONE).unwrap();
+                    commands
+                        .dispatch(Arc::clone(kernels), SCALE_AND_OFFSET, count(64), &[1, 3], bindings, NONE)
+                        .unwrap();
                     barrier(commands);
                 }
             }

@@ -23,7 +23,10 @@ fn files_are_read_in_whole_and_in_part() {
         for (from, to, length) in [(0, 0, 3_000_001), (5, 7, 1000), (2_999_999, 0, 2)] {
             let target = subject.buffer(&vec![0xEE; 3_000_001]);
             let done = Arc::new(Fence::new());
-            subject.device.queue_read(signalling(&done), (Arc::clone(&source), from), (Arc::clone(&target), to), length).unwrap();
+            subject
+                .device
+                .queue_read(signalling(&done), (Arc::clone(&source), from), (Arc::clone(&target), to), length)
+                .unwrap();
             wait(&done).unwrap();
             let (from, to, length) = (from as usize, to as usize, length as usize);
             assert!(target.to_vec().unwrap()[to..to + length] == bytes[from..from + length]);
@@ -41,7 +44,10 @@ fn files_are_written_and_read_again() {
         let (source, back) = (subject.buffer(&[1, 2, 3, 4, 5, 6, 7, 8]), subject.buffer(&[0; 10]));
         let (start, written, read) = (Arc::new(Fence::new()), Arc::new(Fence::new()), Arc::new(Fence::new()));
         subject.device.queue_write(waiting(&start, &written), (source, 2), (Arc::clone(&target), 501), 5).unwrap();
-        subject.device.queue_read(waiting(&written, &read), (Arc::clone(&target), 499), (Arc::clone(&back), 1), 8).unwrap();
+        subject
+            .device
+            .queue_read(waiting(&written, &read), (Arc::clone(&target), 499), (Arc::clone(&back), 1), 8)
+            .unwrap();
         start.signal().unwrap();
         wait(&read).unwrap();
         assert_eq!(back.to_vec().unwrap(), [0, 0, 0, 3, 4, 5, 6, 7, 0, 0]);

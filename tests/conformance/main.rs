@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::hal::{
-    Buffer, BufferBinding, BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device,
-    DeviceOptions, DriverRegistry, Executable, Fence, Fences,
+    Buffer, BufferBinding, BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline,
+    Device, DeviceOptions, DriverRegistry, Executable, Fence, Fences,
 };
 use incarnate_runtime::{Result, StatusCode, vm};
 

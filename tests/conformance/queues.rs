@@ -18,7 +18,9 @@ fn allocations_and_releases_follow_fences() {
         device.queue_fill(waiting(&allocated, &filled), Arc::clone(&buffer), 0, 100_000, 7, 1).unwrap();
         let result = subject.buffer(&[0; 16]);
         let copied = Arc::new(Fence::new());
-        device.queue_copy(waiting(&filled, &copied), (Arc::clone(&buffer), 99_984), (Arc::clone(&result), 0), 16).unwrap();
+        device
+            .queue_copy(waiting(&filled, &copied), (Arc::clone(&buffer), 99_984), (Arc::clone(&result), 0), 16)
+            .unwrap();
         device.queue_dealloca(waiting(&copied, &freed), buffer).unwrap();
         assert!(!freed.query().unwrap());
         start.signal().unwrap();

@@ -102,7 +102,10 @@ fn joined_fences_are_reached_with_all_of_their_operations() {
         }
         let joined = Fence::join(fences.iter(), incarnate_runtime::vm::Ledger::HOST).unwrap().unwrap();
         let after = Arc::new(Fence::new());
-        subject.device.queue_barrier(Fences { wait: Some(&joined), signal: Arc::clone(&after).into(), ..Fences::default() }).unwrap();
+        subject
+            .device
+            .queue_barrier(Fences { wait: Some(&joined), signal: Arc::clone(&after).into(), ..Fences::default() })
+            .unwrap();
         wait(&after).unwrap();
         assert!(fences.iter().all(|fence| fence.query().unwrap()));
     });

@@ -7,7 +7,8 @@ use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, ConventionItem, Module as BytecodeFile};
 use incarnate_runtime::hal::local::{ExecutablePlugin, Loaders};
 use incarnate_runtime::hal::{
-    Allocator, BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
+    Allocator, BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence,
+    Semaphore,
 };
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::{hal, hal_inline, hal_loader, io_parameters};

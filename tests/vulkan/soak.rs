@@ -29,7 +29,8 @@ fn memory_is_flat_over_many_executions() {
         let call = &model.cases[case].calls[0];
         // Validation layers, which keep state for each submission, are off.
         let machine = Machine::of("vulkan://?validation=0");
-        let instance = Instance::load([modules().join(format!("{file}.vmfb")).as_path()].into_iter(), &machine).unwrap();
+        let instance =
+            Instance::load([modules().join(format!("{file}.vmfb")).as_path()].into_iter(), &machine).unwrap();
         let run = |count: usize| (0..count).for_each(|_| drop(instance.call(&call.function, &call.inputs).unwrap()));
         run(rounds / 5);
         let (device, resident) = (instance.allocator().statistics(), resident_bytes());

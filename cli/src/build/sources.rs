@@ -103,7 +103,11 @@ mod tests {
     #[test]
     fn dependencies_are_toml() {
         let sources = Sources::Workspace("/a \"b\\c".into());
-        assert!(sources.dependency(&["program"]).contains(r#"path = "/a \"b\\c""#), "{}", sources.dependency(&["web", "half"]));
+        assert!(
+            sources.dependency(&["program"]).contains(r#"path = "/a \"b\\c""#),
+            "{}",
+            sources.dependency(&["web", "half"])
+        );
         assert!(Sources::Registry.dependency(&["program"]).contains(&format!("version = \"={VERSION}\"")));
     }
 }

@@ -51,7 +51,11 @@ fn write_vulkan(f: &mut fmt::Formatter<'_>, executable: &VulkanExecutable) -> fm
             writeln!(f, "          entry point @{}, workgroups of {x}x{y}x{z}", Escaped(&entry_point.name))?;
         }
     }
-    executable.pipelines.iter().enumerate().try_for_each(|(index, pipeline)| write_pipeline(f, executable, index, pipeline))
+    executable
+        .pipelines
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, pipeline)| write_pipeline(f, executable, index, pipeline))
 }
 
 fn write_pipeline(
@@ -73,7 +77,8 @@ fn write_pipeline(
             layout.binding_count, layout.root_offset, layout.constant_count, layout.constants_offset
         )?,
         None => {
-            let bytes = executable.pipeline_layouts.get(pipeline.layout).map_or(0, |layout| layout.push_constant_bytes());
+            let bytes =
+                executable.pipeline_layouts.get(pipeline.layout).map_or(0, |layout| layout.push_constant_bytes());
             write!(f, "{bytes} bytes of push constants, descriptors")?;
             for (set, binding) in executable.descriptors(pipeline) {
                 let kind = if binding.is_uniform { "uniform" } else { "storage" };

@@ -20,9 +20,9 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
-use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use super::buffer::Buffer;

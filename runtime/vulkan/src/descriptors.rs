@@ -107,10 +107,11 @@ impl DescriptorPools {
     pub(crate) fn reset(&mut self, gpu: &Gpu) -> bool {
         let used = self.pools.iter().take(self.used);
         // SAFETY: the submissions that used the sets are done, as the recording is being dropped.
-        let reset = |pool| unsafe { gpu.raw.reset_descriptor_pool(pool, vk::DescriptorPoolResetFlags::empty()).is_ok() };
-        let is_reset = used.fold(true, |done, pool| reset(*pool) && done);
+        let reset =
+            |pool| unsafe { gpu.raw.reset_descriptor_pool(pool, vk::DescriptorPoolResetFlags::empty()).is_ok() };
+        let failed = used.filter(|pool| !reset(**pool)).count();
         self.used = 0;
-        is_reset
+        failed == 0
     }
 
     /// Destroys the pools, whose sets no submission uses.
@@ -126,10 +127,7 @@ fn create_pool(gpu: &Gpu, pipeline: &Pipeline) -> Result<vk::DescriptorPool> {
     // At most 64 bindings of a dispatch.
     let count = u32::try_from(pipeline.descriptor_count).unwrap_or(u32::MAX);
     let sets = u32::try_from(pipeline.set_layouts.len()).unwrap_or(u32::MAX);
-    let size = |is_uniform, count| vk::DescriptorPoolSize {
-        ty: descriptor_type(is_uniform),
-        descriptor_count: count,
-    };
+    let size = |is_uniform, count| vk::DescriptorPoolSize { ty: descriptor_type(is_uniform), descriptor_count: count };
     let sizes = [size(false, STORAGE_DESCRIPTORS.max(count)), size(true, UNIFORM_DESCRIPTORS.max(count))];
     let info = vk::DescriptorPoolCreateInfo::default().max_sets(SETS.max(sets)).pool_sizes(&sizes);
     // SAFETY: the device lives.
@@ -153,7 +151,7 @@ fn info(gpu: &Gpu, range: &BoundRange, is_uniform: bool) -> Result<vk::Descripto
     };
     // Shaders emulate narrow elements by words, so that the last one is bound as a whole.
     let length = range.length.next_multiple_of(4).min(range.place.available);
-    if range.place.offset % alignment.max(1) != 0 {
+    if !range.place.offset.is_multiple_of(alignment.max(1)) {
         return Err(Error::invalid_argument(format!("its offset is not a multiple of {} {alignment}", names.0)));
     }
     if length > u64::from(most) {

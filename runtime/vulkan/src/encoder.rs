@@ -217,7 +217,7 @@ impl<'a> Encoder<'a> {
         if length == 0 {
             return Ok(());
         }
-        if low == high && target.offset % 4 == 0 && length % 4 == 0 {
+        if low == high && target.offset.is_multiple_of(4) && length.is_multiple_of(4) {
             let (raw, commands) = self.raw();
             // SAFETY: the command buffer is being recorded; the range is within the buffer, not empty, and a multiple of 4.
             unsafe { raw.cmd_fill_buffer(commands, target.buffer, target.offset, length, low) };
@@ -250,7 +250,7 @@ impl<'a> Encoder<'a> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if bytes.len() <= MOST_UPDATED && bytes.len() % 4 == 0 && target.offset % 4 == 0 {
+        if bytes.len() <= MOST_UPDATED && bytes.len().is_multiple_of(4) && target.offset.is_multiple_of(4) {
             let (raw, commands) = self.raw();
             // SAFETY: the command buffer is being recorded; the range is within the buffer, not empty, and a multiple of 4.
             unsafe { raw.cmd_update_buffer(commands, target.buffer, target.offset, bytes) };
@@ -300,10 +300,11 @@ impl<'a> Encoder<'a> {
             unsafe { raw.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, pipeline.raw) };
             self.bound = pipeline.raw;
         }
-        if pipeline.addresses.is_none() && !ranges.is_empty() {
-            if let Some(objects) = &mut self.recording.objects {
-                objects.descriptors.bind(&self.context.gpu, self.commands, pipeline, ranges)?;
-            }
+        if pipeline.addresses.is_none()
+            && !ranges.is_empty()
+            && let Some(objects) = &mut self.recording.objects
+        {
+            objects.descriptors.bind(&self.context.gpu, self.commands, pipeline, ranges)?;
         }
         if push_constants.len() != pipeline.push_constant_bytes as usize {
             return Err(Error::internal("push constants of another length than that of the layout"));
@@ -328,7 +329,11 @@ impl<'a> Encoder<'a> {
     }
 
     /// Writes a table of device addresses and returns its own address.
-    fn address_table(&mut self, ranges: &[BoundRange], requirements: &[incarnate_bytecode::gpu_executable::BdaBinding]) -> Result<u64> {
+    fn address_table(
+        &mut self,
+        ranges: &[BoundRange],
+        requirements: &[incarnate_bytecode::gpu_executable::BdaBinding],
+    ) -> Result<u64> {
         for (ordinal, (range, required)) in ranges.iter().zip(requirements).enumerate() {
             let address = range.place.address;
             if address % u64::from(required.minimum_alignment.max(1)) != 0 || range.length < required.minimum_length {
@@ -367,7 +372,7 @@ fn check(place: Place, length: u64) -> Result<()> {
 }
 
 fn check_counts(place: Place) -> Result<()> {
-    if place.offset % 4 == 0 {
+    if place.offset.is_multiple_of(4) {
         return check(place, 12);
     }
     Err(Error::invalid_argument("workgroup counts are not aligned to 4 bytes"))

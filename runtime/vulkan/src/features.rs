@@ -101,11 +101,7 @@ impl Features {
     }
 
     /// Calls `body` with the structure that enables the features.
-    pub(crate) fn enabling<R>(
-        &self,
-        version: u32,
-        body: impl FnOnce(vk::PhysicalDeviceFeatures2<'_>) -> R,
-    ) -> R {
+    pub(crate) fn enabling<R>(&self, version: u32, body: impl FnOnce(vk::PhysicalDeviceFeatures2<'_>) -> R) -> R {
         let (mut v11, mut v12, mut v13) = (self.v11, self.v12, self.v13);
         let features = vk::PhysicalDeviceFeatures2::default().features(self.core);
         let mut features = features.push_next(&mut v11).push_next(&mut v12);

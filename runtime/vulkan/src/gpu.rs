@@ -80,7 +80,16 @@ impl Gpu {
             }
         };
         let queue = Mutex::new(Submissions { queue, count: 0 });
-        Ok(Gpu { raw, properties, push_descriptors, queue, timeline, lost: OnceLock::new(), objects: Mutex::default(), _instance: instance })
+        Ok(Gpu {
+            raw,
+            properties,
+            push_descriptors,
+            queue,
+            timeline,
+            lost: OnceLock::new(),
+            objects: Mutex::default(),
+            _instance: instance,
+        })
     }
 
     /// Submits a command buffer and returns its number. Submissions are done in the order of their numbers, because each begins
@@ -96,10 +105,8 @@ impl Gpu {
         let mut submissions = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let (buffers, semaphores, values) = ([commands], [self.timeline], [submissions.count + 1]);
         let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
-        let info = vk::SubmitInfo::default()
-            .command_buffers(&buffers)
-            .signal_semaphores(&semaphores)
-            .push_next(&mut timeline);
+        let info =
+            vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&semaphores).push_next(&mut timeline);
         // SAFETY: the lock synchronizes the queue; the caller keeps what the commands use.
         let result = unsafe { self.raw.queue_submit(submissions.queue, &[info], vk::Fence::null()) };
         self.noticing(result, "submitting commands")?;
@@ -163,7 +170,7 @@ impl Gpu {
         self.lost.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Marks the device as lost: every later submission and wait fails.
+    /// Marks the device as lost, which executes nothing any more: every later submission and wait fails.
     pub(crate) fn lose(&self, what: &str) {
         let _ = self.lost.set(device_lost(what));
     }

@@ -247,7 +247,11 @@ impl Heap {
 }
 
 impl DeviceAllocator for Heap {
-    fn allocate(self: Arc<Heap>, parameters: BufferParameters, length: usize) -> Result<(Arc<dyn DeviceMemory>, MemoryType)> {
+    fn allocate(
+        self: Arc<Heap>,
+        parameters: BufferParameters,
+        length: usize,
+    ) -> Result<(Arc<dyn DeviceMemory>, MemoryType)> {
         let asked = parameters.memory_type;
         let is_for_host = asked.contains(MemoryType::HOST_VISIBLE) && !asked.contains(MemoryType::DEVICE_LOCAL);
         let kind = self.host.as_ref().filter(|_| is_for_host).unwrap_or(&self.local);
@@ -339,7 +343,8 @@ impl Block {
         let requirements = unsafe { gpu.raw.get_buffer_memory_requirements(buffer) };
         let has_addresses = gpu.properties.features.has_device_addresses();
         let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-        let mut info = vk::MemoryAllocateInfo::default().allocation_size(requirements.size).memory_type_index(kind.index);
+        let mut info =
+            vk::MemoryAllocateInfo::default().allocation_size(requirements.size).memory_type_index(kind.index);
         if has_addresses {
             info = info.push_next(&mut flags);
         }
@@ -470,7 +475,9 @@ unsafe impl DeviceMemory for Allocation {
         length: usize,
     ) -> Option<Result<()>> {
         let source: &Allocation = (source as &dyn std::any::Any).downcast_ref()?;
-        source.is_of(self.gpu()).then(|| staging::copy(source, source_offset as u64, self, offset as u64, length as u64))
+        source
+            .is_of(self.gpu())
+            .then(|| staging::copy(source, source_offset as u64, self, offset as u64, length as u64))
     }
 }
 

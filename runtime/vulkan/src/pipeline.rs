@@ -130,7 +130,8 @@ impl Executable {
                 return Err(of_pipeline(too_many_bindings()));
             }
             check_subgroup_size(gpu, pipeline.subgroup_size).map_err(of_pipeline)?;
-            let entry_point = analyses.get(pipeline.shader_module).and_then(|row| row.entry_point(&pipeline.entry_point));
+            let entry_point =
+                analyses.get(pipeline.shader_module).and_then(|row| row.entry_point(&pipeline.entry_point));
             executable.functions.push(FunctionInfo {
                 name: pipeline.entry_point.clone(),
                 constant_count,
@@ -152,9 +153,16 @@ impl Executable {
         for (index, layout) in source.pipeline_layouts.iter().enumerate() {
             let bytes = layout.push_constant_bytes();
             let exceeded = if bytes > limits.max_push_constants_size {
-                Some(format!("{bytes} bytes of push constants exceed maxPushConstantsSize {}", limits.max_push_constants_size))
+                Some(format!(
+                    "{bytes} bytes of push constants exceed maxPushConstantsSize {}",
+                    limits.max_push_constants_size
+                ))
             } else if layout.sets.len() > limits.max_bound_descriptor_sets as usize {
-                Some(format!("{} sets exceed maxBoundDescriptorSets {}", layout.sets.len(), limits.max_bound_descriptor_sets))
+                Some(format!(
+                    "{} sets exceed maxBoundDescriptorSets {}",
+                    layout.sets.len(),
+                    limits.max_bound_descriptor_sets
+                ))
             } else {
                 None
             };
@@ -175,7 +183,8 @@ impl Executable {
             let ranges = if bytes > 0 { &ranges[..] } else { &[] };
             let info = vk::PipelineLayoutCreateInfo::default().set_layouts(sets).push_constant_ranges(ranges);
             // SAFETY: the sets are of the device, and the range is within its limit.
-            let created = unsafe { gpu.raw.create_pipeline_layout(&info, None) }.checked("creating a pipeline layout")?;
+            let created =
+                unsafe { gpu.raw.create_pipeline_layout(&info, None) }.checked("creating a pipeline layout")?;
             self.layouts.push(created);
             layouts.push((created, bytes, is_pushed));
         }
@@ -343,8 +352,10 @@ fn create_pipeline(
         .collect();
     let bytes: Vec<u8> = constants.iter().flat_map(|constant| constant.to_ne_bytes()).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(&bytes);
-    let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
-    size.required_subgroup_size = source.subgroup_size;
+    let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo {
+        required_subgroup_size: source.subgroup_size,
+        ..Default::default()
+    };
     let mut stage = vk::PipelineShaderStageCreateInfo::default()
         .stage(vk::ShaderStageFlags::COMPUTE)
         .module(module)

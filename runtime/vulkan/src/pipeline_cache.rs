@@ -7,8 +7,8 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use ash::vk;
 
@@ -95,7 +95,9 @@ fn file_name(properties: &Properties) -> String {
 
 /// Returns true if the header of the data names the device and its driver.
 fn is_of(data: &[u8], properties: &Properties) -> bool {
-    let word = |index: usize| data.get(4 * index..4 * index + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let word = |index: usize| {
+        data.get(4 * index..4 * index + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
+    };
     word(0).is_some_and(|length| length >= 32 && length as usize <= data.len())
         && word(1) == Some(1)
         && word(2) == Some(properties.vendor)
@@ -117,7 +119,8 @@ fn read(file: &Path) -> Option<Vec<u8>> {
     let bytes = fs::read(file).ok().filter(|_| length <= MOST_BYTES as u64)?;
     let number = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     let data = bytes.get(HEADER..)?;
-    let is_whole = bytes.starts_with(MAGIC) && number(8) == Some(data.len() as u64) && number(16) == Some(checksum(data));
+    let is_whole =
+        bytes.starts_with(MAGIC) && number(8) == Some(data.len() as u64) && number(16) == Some(checksum(data));
     is_whole.then(|| data.to_vec())
 }
 

@@ -3,6 +3,7 @@
 //! A thread that waits for an operation's fence waits for the device itself and finishes what is done. A thread of the device does
 //! that if no other thread waits.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,10 +113,9 @@ impl Submissions {
             let submissions = Arc::clone(self);
             let thread = std::thread::Builder::new().name("incarnate-vulkan".into());
             let thread = thread.spawn(move || submissions.run());
-            state.thread =
-                Some(thread.map_err(|error| {
-                    Error::resource_exhausted(format!("the system has no thread for a Vulkan device: {error}"))
-                })?);
+            state.thread = Some(thread.map_err(|error| {
+                Error::resource_exhausted(format!("the system has no thread for a Vulkan device: {error}"))
+            })?);
         }
         Ok(())
     }
@@ -144,9 +144,13 @@ impl Submissions {
         let limit = completed.as_ref().copied().unwrap_or(u64::MAX);
         let result = completed.map(|_| ());
         loop {
-            let operation = self.lock().operations.pop_front_if(|operation| operation.number <= limit);
+            let mut state = self.lock();
+            let is_done = state.operations.front().is_some_and(|operation| operation.number <= limit);
+            let operation = if is_done { state.operations.pop_front() } else { None };
+            drop(state);
             let Some(Operation { operands, completion, .. }) = operation else { return };
             let done = result.clone().and_then(|()| operands.shadows.write_back());
+            let _finishing = Finishing::new(self);
             // References are released before the signal.
             drop(operands);
             // The signal fence reports a failure.
@@ -160,9 +164,10 @@ impl Submissions {
         self.running.load(Ordering::SeqCst) == 0
     }
 
-    /// Waits until the fences of all operations are signalled.
+    /// Waits until the fences of all operations are signalled, but for those that this thread is signalling: what it calls then may
+    /// drop the device.
     pub(crate) fn drain(&self) {
-        while !self.is_idle() {
+        while self.running.load(Ordering::SeqCst) > Finishing::count(self) {
             let last = self.lock().operations.back().map(|operation| operation.number);
             match last {
                 Some(number) => {
@@ -187,6 +192,36 @@ impl Submissions {
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
+    }
+}
+
+thread_local! {
+    /// The address of the submissions of which this thread is finishing operations, and how many.
+    static FINISHING: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// Counts an operation that a thread finishes, until it is dropped.
+struct Finishing {
+    former: (usize, usize),
+}
+
+impl Finishing {
+    fn new(submissions: &Submissions) -> Finishing {
+        let former = FINISHING.get();
+        FINISHING.set((core::ptr::from_ref(submissions).addr(), Finishing::count(submissions) + 1));
+        Finishing { former }
+    }
+
+    /// The operations that this thread is finishing.
+    fn count(submissions: &Submissions) -> usize {
+        let (address, count) = FINISHING.get();
+        if address == core::ptr::from_ref(submissions).addr() { count } else { 0 }
+    }
+}
+
+impl Drop for Finishing {
+    fn drop(&mut self) {
+        FINISHING.set(self.former);
     }
 }
 

@@ -15,7 +15,9 @@ use alloc::vec::Vec;
 use flatbuffers::VerifierOptions;
 
 pub use cuda::{Kernel, KernelExecutable};
-pub use vulkan::{BdaBinding, BdaLayout, DescriptorBinding, Pipeline, PipelineLayout, PushConstantRange, VulkanExecutable};
+pub use vulkan::{
+    BdaBinding, BdaLayout, DescriptorBinding, Pipeline, PipelineLayout, PushConstantRange, VulkanExecutable,
+};
 
 use crate::read::{array_at, u32_at};
 use crate::{Error, Result};

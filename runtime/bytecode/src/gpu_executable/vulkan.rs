@@ -157,7 +157,9 @@ impl VulkanExecutable {
     pub fn descriptors<'a>(&'a self, pipeline: &Pipeline) -> impl Iterator<Item = (usize, &'a DescriptorBinding)> {
         let sets = self.pipeline_layouts.get(pipeline.layout).map_or(&[][..], |layout| &layout.sets);
         let bindings = |set: &usize| self.descriptor_set_layouts.get(*set).map_or(&[][..], Vec::as_slice);
-        sets.iter().enumerate().flat_map(move |(number, set)| bindings(set).iter().map(move |binding| (number, binding)))
+        sets.iter()
+            .enumerate()
+            .flat_map(move |(number, set)| bindings(set).iter().map(move |binding| (number, binding)))
     }
 
     /// Returns the numbers of constants and of bindings that a dispatch of a pipeline passes.
@@ -197,10 +199,14 @@ impl VulkanExecutable {
                 Some(bda_layout(&bda, layout_row, copied)?)
             }
             (schema::DispatchAbi::Bda, Some(_)) => {
-                return Err(Error::invalid_argument("bindings are device addresses, and the layout has descriptor sets"));
+                return Err(Error::invalid_argument(
+                    "bindings are device addresses, and the layout has descriptor sets",
+                ));
             }
             (schema::DispatchAbi::Descriptor | schema::DispatchAbi::Bda, _) => {
-                return Err(Error::invalid_argument("layout of device addresses is missing, or bindings are descriptors"));
+                return Err(Error::invalid_argument(
+                    "layout of device addresses is missing, or bindings are descriptors",
+                ));
             }
             (abi, _) => return Err(Error::invalid_argument(format!("dispatch ABI {} is unknown", abi.0))),
         };
