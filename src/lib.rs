@@ -42,9 +42,9 @@
 //! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or restrict
 //! the session with [`Limits::portable`] and the loaders of its device.
 //!
-//! The default features are `macros` and `local-task`: what programs with a model need. `system-library` adds kernels that are
-//! libraries of the platform, `profiling` recordings of where the time goes, `half`, `ndarray` and `num-complex` the values of these
-//! crates, which are re-exported, and `cli` the command line.
+//! The default features are `macros` and `local-task`: what programs with a model need. `vulkan` adds devices that are GPUs,
+//! `system-library` kernels that are libraries of the platform, `profiling` recordings of where the time goes, `half`, `ndarray` and
+//! `num-complex` the values of these crates, which are re-exported, and `cli` the command line.
 
 #[cfg(feature = "program")]
 pub use incarnate_cli as cli;

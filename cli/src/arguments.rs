@@ -96,10 +96,20 @@ pub(super) struct ProjectArguments {
     /// static, and the symbols of its query functions; by default all query functions that it contains.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]", help_heading = "Programs")]
     pub(super) static_library: Vec<StaticLibraryFile>,
+    /// A feature of the crate incarnate that the program has, such as vulkan. May be repeated.
+    #[arg(long, value_name = "NAME", value_parser = feature_name, help_heading = "Programs")]
+    pub(super) feature: Vec<String>,
     /// The workspace of Incarnate to build programs with, also as INCARNATE_SOURCE; by default the one that this
     /// command was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
     pub(super) incarnate_source: Option<PathBuf>,
+}
+
+/// Reads the name of a feature, which becomes part of a manifest.
+#[cfg(feature = "cli")]
+fn feature_name(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    is_name.then(|| text.to_owned()).ok_or_else(|| "not the name of a feature".to_owned())
 }
 
 /// The devices that a program runs on, and its parameters and limits.

@@ -42,7 +42,7 @@ pub(super) enum Command {
     Run(OfFiles<RunArguments>),
     /// Measure how long calls of a function take.
     #[command(after_help = examples::BENCH)]
-    Bench(BenchFiles),
+    Bench(Box<BenchFiles>),
     /// Run every exported function without arguments as a test; those named fail_* must fail.
     #[command(after_help = examples::CHECK)]
     Check(CheckArguments),

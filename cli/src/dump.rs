@@ -1,6 +1,7 @@
 //! `incarnate dump`: prints the contents of a module.
 
 mod executables;
+mod gpu;
 mod graph;
 mod program;
 mod signature;

@@ -44,6 +44,8 @@ pub mod hal {
     pub use incarnate_hal::*;
     #[cfg(feature = "std")]
     pub use incarnate_local as local;
+    #[cfg(feature = "vulkan")]
+    pub use incarnate_vulkan as vulkan;
 }
 
 #[cfg(feature = "half")]

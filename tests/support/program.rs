@@ -7,7 +7,8 @@ use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, ConventionItem, Module as BytecodeFile};
 use incarnate_runtime::hal::local::{ExecutablePlugin, Loaders};
 use incarnate_runtime::hal::{
-    BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
+    Allocator, BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence,
+    Semaphore,
 };
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::{hal, hal_inline, hal_loader, io_parameters};
@@ -67,6 +68,12 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// Returns the allocator of the first device.
+    #[allow(dead_code, reason = "tests of Vulkan devices use it")]
+    pub(crate) fn allocator(&self) -> &Allocator {
+        self.device.allocator()
+    }
+
     /// Loads modules, the model last, for interpretation on the devices.
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, machine: &Machine) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use incarnate_bytecode::executable_format::{LOADERS, STATIC, VMVX, is_machine_code};
+use incarnate_bytecode::gpu_executable::is_vulkan;
 use incarnate_bytecode::imports::find;
 use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Value};
 use incarnate_bytecode::{Archive, Module, VerifiedModule};
@@ -165,6 +166,7 @@ impl Plan {
                         _ if format == STATIC && !options.static_libraries.is_empty() => {
                             "linked into the program".to_owned()
                         }
+                        _ if is_vulkan(format) => "loaded by the program's Vulkan device".to_owned(),
                         true => "loaded by the program".to_owned(),
                         false => "loaded by the program, if it gives its devices a loader for it".to_owned(),
                     }

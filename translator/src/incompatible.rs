@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use incarnate_bytecode::executable_format::{LOADERS, STATIC, VMVX, architecture_of};
+use incarnate_bytecode::gpu_executable::is_vulkan;
 use incarnate_bytecode::{Error, Result, VerifiedModule};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -32,18 +33,20 @@ pub(crate) fn check(
     if formats.is_empty() {
         return Ok(None);
     }
-    let known = |format: &&String| *format == STATIC || LOADERS.iter().any(|loader| format.starts_with(loader.1));
+    let known = |format: &&String| {
+        *format == STATIC || is_vulkan(format) || LOADERS.iter().any(|loader| format.starts_with(loader.1))
+    };
     let loadable: Vec<&String> = formats.iter().filter(known).collect();
     if loadable.is_empty() {
         let wanted = wanted(module, formats);
         return Err(Error::incompatible(format!(
-            "the module is compiled for {wanted}; programs have local-sync and local-task, for machine code and {VMVX}: {HELP}"
+            "the module is compiled for {wanted}; programs have local-sync and local-task, for machine code and {VMVX}, and vulkan: {HELP}"
         )));
     }
     let conditions = loadable.iter().map(|format| condition(format)).collect::<Option<Vec<_>>>();
     let Some(conditions) = conditions else { return Ok(None) };
     let wanted = wanted(module, formats);
-    if target.is_certain && !loadable.iter().any(|format| target.is_of_format(format)) {
+    if target.is_certain && !loadable.iter().any(|format| is_vulkan(format) || target.is_of_format(format)) {
         let architecture = &target.architecture;
         return Err(Error::incompatible(format!(
             "the module is compiled for {wanted}; the program is compiled for {architecture}: {HELP}"
@@ -129,7 +132,7 @@ mod tests {
         assert!(error.contains("embedded-elf-x86_64, generic; the program is compiled for aarch64"), "{error}");
         let error = checked(&["cuda-nvptx-fb"], "x86_64", false).unwrap_err();
         assert!(error.contains("compiled for cuda-nvptx-fb; programs have local-sync"), "{error}");
-        for formats in [&["static"][..], &[VMVX, "cuda-nvptx-fb"], &[]] {
+        for formats in [&["static"][..], &[VMVX, "cuda-nvptx-fb"], &["vulkan-spirv-fb"], &[]] {
             assert_eq!(checked(formats, "x86_64", true).unwrap(), None);
         }
     }

@@ -106,7 +106,7 @@ pub(super) fn program(
         return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", file.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
-    let project = Project::open(&sources, target, &arguments.target_cpu)?;
+    let project = Project::open(&sources, target, arguments)?;
     let config = Config::new().prefer(arguments.prefer).untrusted(code.untrusted);
     // A program for one CPU has no variants for others.
     let config = match target.cpu(&arguments.target_cpu) {

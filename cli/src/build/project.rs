@@ -13,6 +13,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
 use incarnate_translator::compiler::cache_folder;
 
+use super::super::arguments::ProjectArguments;
 use super::super::static_library::StaticLibraryFile;
 use super::sources::Sources;
 use super::target::ProgramTarget;
@@ -33,22 +34,23 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Opens the project for a set of sources, a target and the CPU that the command line names, and waits for other processes that
+    /// Opens the project for a set of sources, a target, and the CPU and the features that the command line names, and waits for other processes that
     /// use it.
     ///
     /// # Errors
     /// Errors of creating its folder and files.
-    pub(super) fn open(sources: &Sources, target: &ProgramTarget, target_cpu: &str) -> Result<Project> {
+    pub(super) fn open(sources: &Sources, target: &ProgramTarget, arguments: &ProjectArguments) -> Result<Project> {
+        let target_cpu = arguments.target_cpu.as_str();
         let cpu = target.cpu(target_cpu);
         if cpu.is_some_and(str::is_empty) || target_cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
         let flags = flags(cpu);
-        let root = project_folder("build", &(format!("{sources:?}"), &flags))?;
+        let root = project_folder("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
         let make = || {
             fs::create_dir_all(root.join("src"))?;
             let lock = locked(&root)?;
-            replace(&root.join("Cargo.toml"), manifest(sources).as_bytes())?;
+            replace(&root.join("Cargo.toml"), manifest(sources, &arguments.feature).as_bytes())?;
             if let Some(lock) = sources.lock() {
                 // Keeps the versions that cargo adds for the program until the sources' lock file changes.
                 let (copy, versions) = (root.join("sources.lock"), fs::read(lock)?);
@@ -138,13 +140,14 @@ fn flags(cpu: Option<&str>) -> String {
     given.into_iter().chain(cpu.map(|cpu| format!("-Ctarget-cpu={cpu}"))).collect::<Vec<_>>().join(FLAG_SEPARATOR)
 }
 
-fn manifest(sources: &Sources) -> String {
+fn manifest(sources: &Sources, features: &[String]) -> String {
+    let features: Vec<&str> = std::iter::once("program").chain(features.iter().map(String::as_str)).collect();
     format!(
         "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [dependencies]\n{}\n\n\
          [profile.release]\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
          [workspace]\n",
-        sources.dependency("program")
+        sources.dependency(&features)
     )
 }
 

@@ -40,13 +40,14 @@ impl Sources {
         })
     }
 
-    /// Returns the dependency in a manifest, without the table's name.
-    pub(in super::super) fn dependency(&self, feature: &str) -> String {
+    /// Returns the dependency with some features in a manifest, without the table's name.
+    pub(in super::super) fn dependency(&self, features: &[&str]) -> String {
         let place = match self {
             Sources::Workspace(path) => format!("path = {}", toml(&path.display().to_string())),
             Sources::Registry => format!("version = \"={VERSION}\""),
         };
-        format!("incarnate = {{ {place}, default-features = false, features = [\"{feature}\"] }}")
+        let features: Vec<String> = features.iter().map(|feature| format!("\"{feature}\"")).collect();
+        format!("incarnate = {{ {place}, default-features = false, features = [{}] }}", features.join(", "))
     }
 
     /// Returns the lock file with the versions for programs.
@@ -102,7 +103,11 @@ mod tests {
     #[test]
     fn dependencies_are_toml() {
         let sources = Sources::Workspace("/a \"b\\c".into());
-        assert!(sources.dependency("program").contains(r#"path = "/a \"b\\c""#), "{}", sources.dependency("web"));
-        assert!(Sources::Registry.dependency("program").contains(&format!("version = \"={VERSION}\"")));
+        assert!(
+            sources.dependency(&["program"]).contains(r#"path = "/a \"b\\c""#),
+            "{}",
+            sources.dependency(&["web", "half"])
+        );
+        assert!(Sources::Registry.dependency(&["program"]).contains(&format!("version = \"={VERSION}\"")));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use incarnate_runtime::bytecode::{Archive, Contents, Escaped, Module, VerifiedModule};
 use incarnate_runtime::hal::local::loaders::elf::{LibraryFacts, Machine};
 
+use super::gpu;
 use super::program::{Executable, Program};
 
 /// Prints the executables that the functions of a module create. Machine code is not loaded, because that would run it.
@@ -37,6 +38,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
         if let Some(nested) = nested(module, executable) {
             write_nested(f, &nested)?;
         }
+        gpu::write(f, module, executable)?;
     }
     writeln!(f)
 }

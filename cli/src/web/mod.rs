@@ -142,6 +142,6 @@ fn manifest(sources: &Sources) -> String {
         "[package]\nname = \"incarnate-web-program\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [lib]\ncrate-type = [\"cdylib\"]\n\n[dependencies]\n{}\n\n\
          [profile.release]\nlto = \"fat\"\ncodegen-units = 1\npanic = \"abort\"\nstrip = true\n\n[workspace]\n",
-        sources.dependency("web")
+        sources.dependency(&["web"])
     )
 }

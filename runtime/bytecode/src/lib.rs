@@ -9,6 +9,7 @@
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`trip_count`] | how often counted loops run |
 //! | [`imports`], [`abi`] | the functions of the runtime's native modules, and the names of their flags |
+//! | [`gpu_executable`] | executables for Vulkan, CUDA and HIP |
 //! | [`executable_format`], [`target_features`] | formats of kernels, and the levels that translated ones are compiled for |
 //!
 //! The crate works on `core` and `alloc`. Its features, all on by default:
@@ -67,6 +68,7 @@ pub mod executable_format;
 #[cfg(feature = "text")]
 mod fields;
 mod foreign;
+pub mod gpu_executable;
 pub mod imports;
 mod instruction;
 #[cfg(feature = "ir")]

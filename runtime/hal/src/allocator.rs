@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use super::borrow::InputsOnlyRead;
 use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
+use super::device_memory::DeviceAllocator;
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 use super::movable::{Access, Borrowed, Movable};
 pub use super::pool::AllocatorStatistics;
@@ -21,6 +22,8 @@ use crate::{Error, Result, ref_object, vm};
 #[derive(Debug)]
 pub struct Allocator {
     pool: Arc<Pool>,
+    /// Allocates the device's own memory; `None` if it is the host's.
+    device: Option<Arc<dyn DeviceAllocator>>,
 }
 
 ref_object!(Allocator, "hal.allocator");
@@ -62,7 +65,14 @@ impl Allocator {
     /// Creates an allocator whose live buffers take at most `limit` bytes, except for imported memory.
     #[must_use]
     pub fn with_limit(limit: u64) -> Allocator {
-        Allocator { pool: Pool::new(limit) }
+        Allocator { pool: Pool::new(limit), device: None }
+    }
+
+    /// Creates an allocator of a device's own memory. Host memory that is imported is copied.
+    #[must_use]
+    pub fn of_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
+        // Host memory for nothing but copies that calls borrow.
+        Allocator { pool: Pool::new(u64::MAX), device: Some(device) }
     }
 
     /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, if large, to a page. Fresh memory is zero; reused
@@ -83,6 +93,9 @@ impl Allocator {
             // Only memory of the pool has a charge of its own.
             return Ok(self.wrap(Storage::empty(), parameters, ledger.charge(BUFFER_BYTES)?));
         }
+        if let Some(device) = &self.device {
+            return allocate_on(Arc::clone(device), parameters, length, ledger);
+        }
         Ok(self.wrap(Storage::allocate(&self.pool, length, ledger)?, parameters, Charge::none()))
     }
 
@@ -99,7 +112,7 @@ impl Allocator {
         length: u64,
         ledger: &Ledger,
     ) -> Result<Arc<Buffer>> {
-        if length < EXCHANGEABLE_FROM {
+        if length < EXCHANGEABLE_FROM || self.device.is_some() {
             self.allocate_charged(parameters, length, ledger)
         } else {
             self.allocate_exchangeable(parameters, length, ledger)
@@ -140,6 +153,9 @@ impl Allocator {
         parameters: BufferParameters,
         _: InputsOnlyRead,
     ) -> Result<Arc<Buffer>> {
+        if self.device.is_some() {
+            return self.copy_in(&Storage::from_owner(owner), parameters, Ledger::HOST);
+        }
         self.wrap_aligned(Storage::from_owner(owner), parameters, Charge::none())
     }
 
@@ -152,7 +168,7 @@ impl Allocator {
     ///
     /// # Errors
     /// OUT_OF_RANGE if the range exceeds the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes; PERMISSION_DENIED
-    /// if a read-only source is imported for writing.
+    /// if a read-only source is imported for writing; UNAVAILABLE if the source may be written and the device has memory of its own.
     pub fn import_vm_buffer(
         &self,
         source: &Arc<vm::Buffer>,
@@ -182,6 +198,12 @@ impl Allocator {
         if !source.is_mutable() && !immutable {
             return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
         }
+        if self.device.is_some() {
+            if !immutable {
+                return Err(Error::unavailable("memory of the host can be imported for constant uses only"));
+            }
+            return self.copy_in(&Storage::from_vm_buffer(source, offset, length, false)?, parameters, ledger);
+        }
         let charge = ledger.charge(BUFFER_BYTES)?;
         if let Some(storage) = self.copied_on_write(source, offset, length, ledger)? {
             return self.wrap_aligned(storage, parameters, charge);
@@ -202,7 +224,7 @@ impl Allocator {
     }
 
     /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
-    /// [`MINIMUM_ALIGNMENT`] bytes, or is writable and not in a mapped file.
+    /// [`MINIMUM_ALIGNMENT`] bytes, is writable and not in a mapped file, or if the device has memory of its own.
     ///
     /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write, and charged to the ledger from the
     /// start.
@@ -220,7 +242,7 @@ impl Allocator {
     ) -> Result<Option<Arc<Buffer>>> {
         let (start, length) = resolve_range(contents.length(), offset, length)?;
         let source = vm::Buffer::of_contents(Arc::clone(contents), start..start + length)?;
-        if length == 0 || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+        if length == 0 || self.device.is_some() || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
         }
         let charge = ledger.charge(BUFFER_BYTES)?;
@@ -286,8 +308,18 @@ impl Allocator {
     /// # Errors
     /// Those of [`Allocator::import`].
     pub(super) fn wrap_borrowed(&self, borrowed: Borrowed, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        if self.device.is_some() {
+            return self.copy_in(&borrowed.memory, parameters, Ledger::HOST);
+        }
         let movable = Movable::borrow(borrowed, Arc::clone(&self.pool));
         self.wrap_aligned(Storage::movable(movable), parameters, Charge::none())
+    }
+
+    /// Allocates a buffer of the device and copies host memory to it.
+    fn copy_in(&self, memory: &Storage, parameters: BufferParameters, ledger: &Ledger) -> Result<Arc<Buffer>> {
+        let buffer = self.allocate_charged(parameters, memory.length() as u64, ledger)?;
+        buffer.storage()?.copy(0, memory, 0, memory.length())?;
+        Ok(buffer)
     }
 
     pub(super) fn wrap_aligned(
@@ -314,11 +346,31 @@ impl Allocator {
     /// Returns cached memory to the system.
     pub fn trim(&self) {
         self.pool.trim();
+        if let Some(device) = &self.device {
+            device.trim();
+        }
     }
 
     /// Returns the numbers of live and allocated bytes.
     #[must_use]
     pub fn statistics(&self) -> AllocatorStatistics {
-        self.pool.statistics()
+        self.device.as_ref().map_or_else(|| self.pool.statistics(), |device| device.statistics())
     }
+}
+
+/// Allocates a buffer in the memory of a device.
+#[cold]
+fn allocate_on(
+    device: Arc<dyn DeviceAllocator>,
+    parameters: BufferParameters,
+    length: u64,
+    ledger: &Ledger,
+) -> Result<Arc<Buffer>> {
+    let charge = ledger.charge(length.saturating_add(BUFFER_BYTES))?;
+    let size = usize::try_from(length)
+        .map_err(|_| Error::resource_exhausted(format!("buffer of {length} bytes exceeds the address space")))?;
+    let (memory, memory_type) = device.allocate(parameters, size)?;
+    let uses = if memory.host_address().is_some() { HOST_USAGE } else { BufferUsage::TRANSFER };
+    let usage = parameters.usage.union(uses);
+    Ok(vm::arc_of(|| Buffer::new(Storage::from_device(memory), memory_type, usage, charge)))
 }

@@ -7,6 +7,9 @@ pub use super::buffer::resolve_range;
 pub use super::command_buffer::InlineExecution;
 #[cfg(feature = "std")]
 pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
+pub use super::device_memory::{DeviceAllocator, DeviceMemory};
+#[cfg(feature = "std")]
+pub use super::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]
 pub use super::kernel::too_many_bindings;
 #[cfg(feature = "std")]

@@ -12,6 +12,7 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::device_memory::DeviceMemory;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
@@ -178,6 +179,12 @@ impl Buffer {
     #[must_use]
     pub fn fixed_address(&self) -> Option<BindingPointer> {
         if self.address.0.is_null() { None } else { Some(self.address) }
+    }
+
+    /// Returns the memory of a device and the offset of the first byte in it; `None` if the memory is the host's.
+    #[must_use]
+    pub fn device_memory(&self) -> Option<(&dyn DeviceMemory, usize)> {
+        Some((self.storage().ok()?.device_memory()?, self.byte_offset))
     }
 
     /// True where both are views of the same allocation.

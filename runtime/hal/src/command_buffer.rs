@@ -4,12 +4,14 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::ops::Range;
 use std::sync::OnceLock;
 
 use bitflags::bitflags;
 
+use super::backend_data::BackendData;
 use super::buffer::{Buffer, check_pattern};
 use super::commands::{
     Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
@@ -113,6 +115,7 @@ pub struct CommandBuffer {
     /// One thread records.
     recording: TryLock<Recording>,
     recorded: OnceLock<Box<Commands>>,
+    backend_data: BackendData,
 }
 
 ref_object!(CommandBuffer, "hal.command_buffer");
@@ -149,6 +152,7 @@ impl CommandBuffer {
             inline: inline.filter(|_| may_inline),
             recording: TryLock::new(Recording { commands: Some(commands), debug_depth: 0, charge }),
             recorded: OnceLock::new(),
+            backend_data: BackendData::default(),
         }
     }
 
@@ -185,6 +189,13 @@ impl CommandBuffer {
             Some(commands) => Ok(commands),
             None => Err(not_finalized()),
         }
+    }
+
+    /// What the backend of a device keeps with the command buffer, such as the commands in the device's own form, made by `init` at
+    /// first; `None` if another backend keeps something of another type.
+    #[inline]
+    pub fn backend_data<T: Any + Send + Sync>(&self, init: impl FnOnce() -> T) -> Option<&T> {
+        self.backend_data.get_or_init(init)
     }
 
     fn record(

@@ -1,13 +1,12 @@
 //! Executables: loaded device code, as programs hold it.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
-use std::sync::OnceLock;
 
-use super::kernel::LocalExecutable;
+use super::backend_data::BackendData;
+use super::kernel::{FunctionInfo, LocalExecutable};
 use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object};
 
@@ -19,20 +18,36 @@ const WORKER_CONTEXTS: u64 = 256 << 10;
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.
 #[derive(Debug)]
 pub struct Executable {
-    code: Arc<dyn LocalExecutable>,
+    code: Code,
     /// What the backend of the device keeps with the executable.
     backend_data: BackendData,
     #[expect(dead_code, reason = "returned when dropped")]
     charge: Charge,
 }
 
-#[derive(Default)]
-struct BackendData(OnceLock<Box<dyn Any + Send + Sync>>);
+#[derive(Debug)]
+enum Code {
+    /// Code for the host's processors.
+    Local(Arc<dyn LocalExecutable>),
+    Device(Arc<dyn DeviceExecutable>),
+}
 
-impl fmt::Debug for BackendData {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BackendData")
-    }
+/// Code that a device has loaded which is not the host: its backend executes it.
+pub trait DeviceExecutable: Any + Send + Sync + fmt::Debug {
+    /// The functions, in the order of their ordinals.
+    fn functions(&self) -> &[FunctionInfo];
+}
+
+/// Loads executables for a device that is not the host.
+pub trait ExecutableCache: Send + Sync + fmt::Debug {
+    /// Returns true if executables of the format can be loaded.
+    fn supports(&self, format: &str) -> bool;
+
+    /// Loads an executable of a supported format, with its specialization constants.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for malformed data; UNAVAILABLE if the device lacks a feature that the code needs, which the message names.
+    fn prepare(&self, format: &str, data: &[u8], constants: &[u32]) -> Result<Arc<dyn DeviceExecutable>>;
 }
 
 ref_object!(Executable, "hal.executable");
@@ -49,7 +64,13 @@ impl Executable {
     #[inline]
     #[must_use]
     pub fn charged(code: Arc<dyn LocalExecutable>, charge: Charge) -> Executable {
-        Executable { code, backend_data: BackendData::default(), charge }
+        Executable { code: Code::Local(code), backend_data: BackendData::default(), charge }
+    }
+
+    /// Wraps code of a device that was charged to its program before it was loaded; see [`Executable::charge`].
+    #[must_use]
+    pub fn of_device(code: Arc<dyn DeviceExecutable>, charge: Charge) -> Executable {
+        Executable { code: Code::Device(code), backend_data: BackendData::default(), charge }
     }
 
     /// Charges an executable of `length` bytes, before it is loaded: `BYTES_PER_BYTE_OF_CODE` for each, and the contexts of
@@ -61,18 +82,44 @@ impl Executable {
         ledger.charge((length as u64).saturating_mul(BYTES_PER_BYTE_OF_CODE).saturating_add(WORKER_CONTEXTS))
     }
 
-    /// The loaded code.
+    /// The functions, in the order of their ordinals.
     #[inline]
     #[must_use]
-    pub fn code(&self) -> &dyn LocalExecutable {
-        &*self.code
+    pub fn functions(&self) -> &[FunctionInfo] {
+        match &self.code {
+            Code::Local(code) => code.functions(),
+            Code::Device(code) => code.functions(),
+        }
+    }
+
+    /// The loaded code for the host's processors.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION if another kind of device loaded the executable.
+    #[inline]
+    pub fn local_code(&self) -> Result<&dyn LocalExecutable> {
+        match &self.code {
+            Code::Local(code) => Ok(&**code),
+            Code::Device(_) => Err(of_other_device()),
+        }
+    }
+
+    /// The loaded code of a device.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION if another kind of device loaded the executable.
+    pub fn device_code<T: DeviceExecutable>(&self) -> Result<&T> {
+        match &self.code {
+            Code::Device(code) => (&**code as &dyn Any).downcast_ref().ok_or_else(of_other_device),
+            Code::Local(_) => Err(of_other_device()),
+        }
     }
 
     /// What the backend of the device keeps with the executable, made by `init` at first; `None` where another backend keeps
     /// something of another type.
     #[inline]
     pub fn backend_data<T: Any + Send + Sync>(&self, init: impl FnOnce() -> T) -> Option<&T> {
-        self.backend_data.0.get_or_init(|| Box::new(init())).downcast_ref()
+        self.backend_data.get_or_init(init)
     }
 
     /// The ordinal of the function of the given name.
@@ -80,7 +127,7 @@ impl Executable {
     /// # Errors
     /// NOT_FOUND where there is none.
     pub fn lookup(&self, name: &str) -> Result<usize> {
-        let functions = self.code.functions();
+        let functions = self.functions();
         functions.iter().position(|function| function.name == name).ok_or_else(|| {
             Error::not_found(format!("executable of {} functions has none named '{name}'", functions.len()))
         })
@@ -91,7 +138,7 @@ impl Executable {
     /// # Errors
     /// OUT_OF_RANGE for a function that there is not; INVALID_ARGUMENT for another number of constants or bindings.
     pub fn check(&self, function: u64, constants: usize, bindings: usize) -> Result<usize> {
-        let functions = self.code.functions();
+        let functions = self.functions();
         let index = usize::try_from(function).ok().filter(|index| *index < functions.len());
         let Some((index, info)) = index.and_then(|index| Some((index, functions.get(index)?))) else {
             return Err(Error::out_of_range(format!(
@@ -111,4 +158,9 @@ impl Executable {
         }
         Ok(index)
     }
+}
+
+#[cold]
+fn of_other_device() -> Error {
+    Error::failed_precondition("executable was loaded by a device of another kind and cannot be dispatched on this one")
 }

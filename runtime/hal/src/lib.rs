@@ -1,7 +1,8 @@
 //! The hardware abstraction layer: buffers, command buffers, queues, semaphores, fences, executables.
 //!
-//! The crate names no backend: a device is implemented by a type with the trait [`backend::Backend`], and its code by types with
-//! the trait [`kernel::LocalExecutable`].
+//! The crate names no backend: a device is implemented by a type with the trait [`backend::Backend`]. Code for the host's
+//! processors has the trait [`kernel::LocalExecutable`]; a device with memory and code of its own implements
+//! [`backend::DeviceAllocator`] and [`backend::ExecutableCache`].
 //!
 //! Without the default feature `std`, on `core` and `alloc`, the crate consists of buffers, buffer views and the allocator:
 //! what programs need that run inline.
@@ -16,6 +17,8 @@ mod arguments;
 #[doc(hidden)]
 pub mod atomic;
 pub mod backend;
+#[cfg(feature = "std")]
+mod backend_data;
 mod borrow;
 mod buffer;
 mod buffer_view;
@@ -25,6 +28,7 @@ mod channel;
 mod command_buffer;
 #[cfg(feature = "std")]
 mod commands;
+mod device_memory;
 #[cfg(feature = "std")]
 mod elision;
 #[cfg(feature = "std")]

@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, InlineExecution};
 use super::commands::BufferBinding;
+use super::device_memory::DeviceAllocator;
+use super::executable::ExecutableCache;
 use super::fence::Fence;
 use super::file::File;
 use super::pending::PendingOperations;
@@ -247,6 +249,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns the function that runs commands at once on the calling thread, while they are recorded; `None` if the device
     /// cannot.
     fn inline_execution(&self) -> Option<InlineExecution> {
+        None
+    }
+
+    /// Returns what allocates the device's memory; `None` if its memory is the host's.
+    fn device_allocator(&self) -> Option<Arc<dyn DeviceAllocator>> {
+        None
+    }
+
+    /// Returns what loads the device's executables; `None` if it dispatches code for the host's processors.
+    fn executable_cache(&self) -> Option<&dyn ExecutableCache> {
         None
     }
 

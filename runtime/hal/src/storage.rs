@@ -20,18 +20,20 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
 use super::buffer::Buffer;
+use super::device_memory::DeviceMemory;
 use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 #[cfg(feature = "std")]
 use crate::vm::Charge;
-use crate::vm::{Ledger, SharedCharge, guest};
+use crate::vm::{Ledger, SharedCharge, array, guest};
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
@@ -53,7 +55,12 @@ enum Backing {
     External(Owner),
     /// Memory that moves while it is not pinned.
     Movable(Box<Movable>),
+    /// Memory that a device allocated.
+    Device(Arc<dyn DeviceMemory>),
 }
+
+/// Bytes that are copied at once from or to memory that the host cannot access. It bounds the memory for a copy.
+const STAGED_BYTES: usize = 1 << 20;
 
 /// What keeps external memory.
 enum Owner {
@@ -66,7 +73,7 @@ enum Owner {
 
 /// A range of bytes.
 pub(super) struct Storage {
-    /// The address of the first byte; dangling if the memory is movable.
+    /// The address of the first byte; dangling if the memory is movable, or is a device's that the host cannot access.
     pointer: NonNull<u8>,
     length: usize,
     writable: bool,
@@ -148,6 +155,27 @@ impl Storage {
         Ok(Storage { pointer, length, writable, backing: Backing::External(Owner::Buffer(Arc::clone(source))) })
     }
 
+    /// Takes memory that a device allocated.
+    pub(super) fn from_device(memory: Arc<dyn DeviceMemory>) -> Storage {
+        let address = memory.host_address().and_then(|address| NonNull::new(address.0));
+        let pointer = address.unwrap_or(NonNull::<Aligned>::dangling().cast());
+        Storage { pointer, length: memory.length(), writable: true, backing: Backing::Device(memory) }
+    }
+
+    /// Returns the memory of a device, if this is some.
+    pub(super) fn device_memory(&self) -> Option<&dyn DeviceMemory> {
+        match &self.backing {
+            Backing::Device(memory) => Some(&**memory),
+            _ => None,
+        }
+    }
+
+    /// Returns the memory if the host cannot access it.
+    #[inline]
+    fn unmapped(&self) -> Option<&dyn DeviceMemory> {
+        self.device_memory().filter(|memory| memory.host_address().is_none())
+    }
+
     /// Uses bytes without an owner, for reading only.
     ///
     /// # Safety
@@ -181,6 +209,7 @@ impl Storage {
     pub(super) fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
         match &self.backing {
             Backing::Movable(movable) => movable.pin(access),
+            Backing::Device(_) if self.unmapped().is_some() => Err(not_mapped(self.length)),
             _ => Ok(PinGuard::fixed(self.base())),
         }
     }
@@ -211,7 +240,7 @@ impl Storage {
                     && source.is_mutable() == self.writable;
                 same.then_some(source)
             }
-            Backing::External(_) => None,
+            Backing::External(_) | Backing::Device(_) => None,
             Backing::Movable(movable) => movable.fix().ok()?.vm_buffer(),
         }
     }
@@ -229,6 +258,8 @@ impl Storage {
                 return vm::Buffer::part(buffer, (start + offset) as u64, length as u64, self.writable, charge);
             }
             Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
+            Backing::Device(_) if self.unmapped().is_some() => return Err(not_mapped(self.length)),
+            Backing::Device(memory) => Arc::new(Arc::clone(memory)),
             Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
         };
         let data = NonNull::new(self.pointer.as_ptr().wrapping_add(offset));
@@ -252,7 +283,7 @@ impl Storage {
 
     /// Returns the address of the first byte if it never changes.
     pub(super) fn fixed_address(&self) -> Option<BindingPointer> {
-        self.as_movable().is_none().then(|| self.base())
+        (self.as_movable().is_none() && self.unmapped().is_none()).then(|| self.base())
     }
 
     /// Returns the address of the first byte of memory that is not movable.
@@ -290,6 +321,10 @@ impl Storage {
 
     /// Copies `target.len()` bytes from `offset` out of the storage.
     pub(super) fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
+        if let Some(memory) = self.unmapped() {
+            self.check_range(offset, target.len())?;
+            return memory.read(offset, target);
+        }
         let (source, _pin) = self.readable(offset, target.len())?;
         // SAFETY: `readable` checked and pinned the source; `target` is exclusively borrowed.
         unsafe { guest::copy(source, target.as_mut_ptr(), target.len()) };
@@ -298,6 +333,10 @@ impl Storage {
 
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
+        if let Some(memory) = self.unmapped() {
+            self.check_range(offset, source.len())?;
+            return memory.write(offset, source);
+        }
         let (target, _pin) = self.writable_range(offset, source.len())?;
         // SAFETY: `writable_range` checked and pinned the target. The source may lie in external memory that is only read,
         // never in memory that a storage writes.
@@ -308,8 +347,12 @@ impl Storage {
     /// Repeats the low `pattern_length` bytes (1, 2, 4 or 8) of `pattern`, little-endian first, over a range. What is left
     /// over where the length is no multiple of the pattern's keeps its contents; callers check that.
     pub(super) fn fill(&self, offset: usize, length: usize, pattern: u64, pattern_length: usize) -> Result<()> {
-        let (target, _pin) = self.writable_range(offset, length)?;
         let bytes = pattern.to_le_bytes();
+        if self.unmapped().is_some() {
+            let pattern = bytes.get(..pattern_length).unwrap_or_default();
+            return self.fill_by_writes(offset, length - length % pattern_length.max(1), pattern);
+        }
+        let (target, _pin) = self.writable_range(offset, length)?;
         let [b0, b1, b2, b3, ..] = bytes;
         let count = length / pattern_length.max(1);
         // SAFETY: `writable_range` checked and pinned `length` bytes from `target`, and `count * pattern_length <= length`.
@@ -328,11 +371,53 @@ impl Storage {
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     #[inline]
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
+        if self.unmapped().is_some() || source.unmapped().is_some() {
+            return self.copy_by_device(offset, source, source_offset, length);
+        }
         // Pinned first, because writing to borrowed memory moves it.
         let (to, _target_pin) = self.writable_range(offset, length)?;
         let (from, _source_pin) = source.readable(source_offset, length)?;
         // SAFETY: both ranges were checked against their storages and pinned; they may overlap.
         unsafe { guest::copy(from, to, length) };
+        Ok(())
+    }
+
+    /// Repeats a pattern over memory that the host cannot access.
+    #[cold]
+    fn fill_by_writes(&self, offset: usize, length: usize, pattern: &[u8]) -> Result<()> {
+        self.check_range(offset, length)?;
+        let block = STAGED_BYTES.min(length);
+        let mut bytes: Vec<u8> = array::filled(block, 0)?;
+        bytes.iter_mut().zip(pattern.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+        let mut written = 0;
+        while written < length {
+            // A block is a multiple of every pattern's length.
+            let count = block.min(length - written);
+            self.write(offset + written, bytes.get(..count).unwrap_or(&bytes))?;
+            written += count;
+        }
+        Ok(())
+    }
+
+    /// Copies from or to memory that the host cannot access: by the device, or else by way of host memory.
+    #[cold]
+    fn copy_by_device(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
+        self.check_range(offset, length)?;
+        source.check_range(source_offset, length)?;
+        if let (Some(to), Some(from)) = (self.device_memory(), source.device_memory())
+            && let Some(result) = to.copy_from(offset, from, source_offset, length)
+        {
+            return result;
+        }
+        let mut bytes: Vec<u8> = array::filled(STAGED_BYTES.min(length), 0)?;
+        let mut copied = 0;
+        while copied < length {
+            let count = bytes.len().min(length - copied);
+            let Some(block) = bytes.get_mut(..count) else { return Err(Error::internal("staged block is too short")) };
+            source.read(source_offset + copied, block)?;
+            self.write(offset + copied, block)?;
+            copied += count;
+        }
         Ok(())
     }
 
@@ -355,6 +440,13 @@ impl Storage {
                 }
             }
             Backing::Movable(ref mut movable) => movable.get_mut()?.exclusive(),
+            Backing::Device(ref mut memory) => {
+                Arc::get_mut(memory)?.host_address()?;
+                // SAFETY: the memory is mapped (line above), so that its `length` bytes are valid as long as it lives (contract of
+                // `DeviceMemory`). The borrow is exclusive and there is no other share of the memory, and operations that a device
+                // has not finished keep shares of the buffers that they use.
+                Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
+            }
         }
     }
 }
@@ -425,6 +517,7 @@ impl fmt::Debug for Storage {
             Backing::Pooled(_) => write!(f, "pooled {} bytes at {:p}", self.length, self.pointer),
             Backing::External(_) => write!(f, "external {} bytes at {:p}", self.length, self.pointer),
             Backing::Movable(movable) => write!(f, "{movable:?} {} bytes", self.length),
+            Backing::Device(memory) => write!(f, "{memory:?}"),
         }
     }
 }
@@ -432,6 +525,13 @@ impl fmt::Debug for Storage {
 #[cold]
 fn out_of_range(offset: usize, length: usize, available: usize) -> Error {
     Error::out_of_range(format!("range of {length} bytes at offset {offset} leaves the storage of {available} bytes"))
+}
+
+#[cold]
+fn not_mapped(length: usize) -> Error {
+    Error::failed_precondition(format!(
+        "{length} bytes of device memory are not accessible by the host and were not copied to another device"
+    ))
 }
 
 #[cold]

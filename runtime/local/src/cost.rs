@@ -55,8 +55,8 @@ struct KernelCosts(Box<[Cost]>);
 /// The cost of a workgroup of a function.
 #[inline]
 pub(crate) fn kernel_cost(executable: &Executable, function: usize) -> Option<&Cost> {
-    let costs = executable
-        .backend_data(|| KernelCosts(executable.code().functions().iter().map(|_| Cost::default()).collect()))?;
+    let costs =
+        executable.backend_data(|| KernelCosts(executable.functions().iter().map(|_| Cost::default()).collect()))?;
     costs.0.get(function)
 }
 

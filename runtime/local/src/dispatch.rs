@@ -108,7 +108,7 @@ impl ResolvedBindings {
         movable: u64,
         pins: &mut Pins<'a>,
     ) -> Result<()> {
-        let info = dispatch.executable.code().functions().get(dispatch.function);
+        let info = dispatch.executable.functions().get(dispatch.function);
         let only_read = info.map_or(0, |info| info.read_only_bindings);
         // A pin for writing moves borrowed memory, so bindings of the same buffer that are only read are pinned afterwards.
         for (ordinals, access) in [(movable & !only_read, Access::Kernel), (movable & only_read, Access::Read)] {
@@ -267,7 +267,7 @@ pub(crate) fn execute_ranges(
     // Dropped when the workgroups are done, before any other thread learns of it.
     let mut pins = Pins::new();
     scratch.bindings.resolve(commands, dispatch, table, &mut pins)?;
-    let code = dispatch.executable.code();
+    let code = dispatch.executable.local_code()?;
     let Some(info) = code.functions().get(dispatch.function) else {
         return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
     };
@@ -311,7 +311,7 @@ pub fn dispatch_inline(
     let total = total(workgroup_count)?;
     let mut fuel = Fuel::of(meter);
     fuel.charge(total)?;
-    let code = executable.code();
+    let code = executable.local_code()?;
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
     let mut scratch = Scratch::take();
     let result = scratch.bindings.resolve_ranges(bindings).and_then(|()| {

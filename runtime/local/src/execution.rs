@@ -130,7 +130,7 @@ pub(crate) fn record(
             ..profile::Facts::plain(EventKind::Transfer, transfer.name)
         },
         (Command::Dispatch(dispatch), None) => {
-            let info = dispatch.executable.code().functions().get(dispatch.function);
+            let info = dispatch.executable.functions().get(dispatch.function);
             let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
             let all: u64 = dispatch.bindings.clone().map(bytes).fold(0, u64::saturating_add);
             let part = u128::from(all) * u128::from(workgroups) / u128::from(total.max(1));
@@ -238,7 +238,7 @@ pub(crate) fn execute_transfer_part(
 #[cold]
 pub(crate) fn describe(error: Error, index: usize, command: &Command) -> Error {
     if let Command::Dispatch(dispatch) = command {
-        let functions = dispatch.executable.code().functions();
+        let functions = dispatch.executable.functions();
         let name = functions.get(dispatch.function).map_or("", |info| info.name.as_str());
         return error.context(format!("command {index}, dispatch of function {} '{name}'", dispatch.function));
     }

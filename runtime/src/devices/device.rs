@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
-use crate::hal::backend::{self, Backend, InlineExecution, Operation, Queue};
+use crate::hal::backend::{self, Backend, ExecutableCache, InlineExecution, Operation, Queue};
 #[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
@@ -74,7 +74,10 @@ impl Device {
     /// Creates a device that executes operations with `backend`: what a [`Driver`](super::Driver) does.
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
-        let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
+        let allocator = backend
+            .device_allocator()
+            .map_or_else(|| Allocator::with_limit(options.memory_limit), Allocator::of_device);
+        let allocator = Arc::new(allocator);
         let inline = backend.inline_execution();
         Device {
             id: id.into(),
@@ -110,12 +113,19 @@ impl Device {
     pub fn query(&self, loaders: &Loaders, category: &str, key: &str) -> Option<i64> {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
-            ("hal.executable.format", format) => Some(i64::from(loaders.support(self.loaders(), format))),
+            ("hal.executable.format", format) => Some(i64::from(self.supports(loaders, format))),
             // The number of queues.
             ("hal.device", "concurrency") => Some(1),
             ("hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => has_feature(feature).map(i64::from),
             _ => None,
+        }
+    }
+
+    fn supports(&self, loaders: &Loaders, format: &str) -> bool {
+        match self.queue.backend().executable_cache() {
+            Some(cache) => self.loaders.is_none() && cache.supports(format),
+            None => loaders.support(self.loaders(), format),
         }
     }
 
@@ -145,9 +155,35 @@ impl Device {
         constants: &[u32],
         ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
-        loaders
-            .load(self.loaders(), &self.imports, format, data, contents, constants, ledger)
-            .map_err(|error| error.context(format!("on device '{}'", self.id)))
+        let executable = match self.queue.backend().executable_cache() {
+            Some(cache) => self.prepare(cache, format, data, constants, ledger),
+            None => loaders.load(self.loaders(), &self.imports, format, data, contents, constants, ledger),
+        };
+        executable.map_err(|error| error.context(format!("on device '{}'", self.id)))
+    }
+
+    /// Loads an executable that the device itself runs.
+    fn prepare(
+        &self,
+        cache: &dyn ExecutableCache,
+        format: &str,
+        data: &[u8],
+        constants: &[u32],
+        ledger: &Ledger,
+    ) -> Result<Arc<Executable>> {
+        if self.loaders.is_some() {
+            return Err(Error::permission_denied(format!(
+                "executable of format '{format}' is code for a device, which the options of this device refuse: only \
+                 executables that its loaders verify may run"
+            )));
+        }
+        if !cache.supports(format) {
+            return Err(Error::not_found(format!("the device runs no executables of format '{format}'")));
+        }
+        let charge = Executable::charge(data.len(), ledger)?;
+        let code = cache.prepare(format, data, constants);
+        let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        Ok(Arc::new(Executable::of_device(code, charge)))
     }
 
     /// Creates a command buffer of a host program, whose commands may use `binding_capacity` slots.

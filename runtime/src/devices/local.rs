@@ -20,6 +20,8 @@ impl Default for DriverRegistry {
             Box::new(SyncDriver),
             #[cfg(feature = "local-task")]
             Box::new(TaskDriver),
+            #[cfg(feature = "vulkan")]
+            Box::new(super::vulkan::VulkanDriver),
         ];
         DriverRegistry { drivers }
     }

@@ -5,6 +5,8 @@ mod driver;
 mod local;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 mod waiting;
 
 pub use device::{Device, DeviceOptions};

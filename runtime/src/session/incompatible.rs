@@ -5,6 +5,7 @@
 
 use crate::bytecode::ExecutableTarget;
 use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX, VMVX};
+use crate::bytecode::gpu_executable::{VULKAN_ADDRESSES, VULKAN_DESCRIPTORS, foreign_device, is_vulkan};
 use crate::hal::Device;
 use crate::hal::local::Loaders;
 use crate::{Error, StatusCode};
@@ -18,16 +19,42 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     let formats = || {
         let supported =
             |device: &Device, format: &str| device.query(loaders, "hal.executable.format", format) == Some(1);
-        let known = [format!("embedded-elf-{ARCHITECTURE}"), format!("{SYSTEM_PREFIX}{ARCHITECTURE}"), VMVX.to_owned()];
+        let gpu = [VULKAN_DESCRIPTORS, VULKAN_ADDRESSES].map(str::to_owned);
+        let host = [format!("embedded-elf-{ARCHITECTURE}"), format!("{SYSTEM_PREFIX}{ARCHITECTURE}"), VMVX.to_owned()];
+        let known = host.into_iter().chain(gpu);
         let any = |format: &String| devices.iter().any(|device| supported(device, format));
-        known.into_iter().filter(any).collect::<Vec<_>>().join(", ")
+        known.filter(any).collect::<Vec<_>>().join(", ")
     };
     let names: Vec<&str> = devices.iter().map(|device| device.id()).collect();
     let have = if names.is_empty() { "no device".to_owned() } else { format!("{} ({})", names.join(", "), formats()) };
     let name = error.message().split('`').nth(1).unwrap_or_default();
     let refusal = ExecutableTarget::in_message(error.message()).find_map(|target| loaders.refusal(target.format));
-    let reason = refusal.map_or_else(|| format!("this program has {have}"), str::to_owned);
+    let formats: Vec<&str> = ExecutableTarget::in_message(error.message()).map(|target| target.format).collect();
+    let reason = match refusal {
+        Some(reason) => reason.to_owned(),
+        None => {
+            let reason = formats.iter().find_map(|format| for_gpu(format, devices)).unwrap_or_default();
+            format!("this program has {have}{reason}")
+        }
+    };
     Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; {reason}"))
+}
+
+/// Says what would run executables of a format for GPUs, or why a device does not; `None` for other formats.
+fn for_gpu(format: &str, devices: &[std::sync::Arc<Device>]) -> Option<String> {
+    if let Some(device) = foreign_device(format) {
+        return Some(format!(", and no build of it runs {device}: compile the model for vulkan or llvm-cpu"));
+    }
+    let vulkan = devices.iter().find(|device| device.id() == "vulkan");
+    Some(match vulkan {
+        _ if !is_vulkan(format) => return None,
+        Some(device) if device.loaders().is_some() => {
+            "; SPIR-V is code from outside, which the options of the device refuse (--untrusted)".to_owned()
+        }
+        Some(_) => "; the Vulkan device lacks bufferDeviceAddress".to_owned(),
+        None if cfg!(feature = "vulkan") => "; --device=vulkan selects a Vulkan device".to_owned(),
+        None => "; builds with the feature `vulkan` have Vulkan devices".to_owned(),
+    })
 }
 
 /// Finds the device and the formats in a program's message, with the processors that they are for.

@@ -105,8 +105,7 @@ fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
     let cost = kernel_cost(&dispatch.executable, dispatch.function).and_then(|cost| cost.get());
     let time = of_workgroups(cost, workgroups);
     // Only what takes long enough may be divided, so the table of functions is not read for most dispatches.
-    let sequential =
-        || dispatch.executable.code().functions().get(dispatch.function).is_none_or(|info| info.sequential);
+    let sequential = || dispatch.executable.functions().get(dispatch.function).is_none_or(|info| info.sequential);
     let units = if time >= 2 * MINIMUM_CHUNK && workgroups > 1 && sequential() { 1 } else { workgroups };
     (time, units, cost.is_some() || workgroups == 0)
 }

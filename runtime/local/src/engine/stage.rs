@@ -109,7 +109,7 @@ impl Stage {
                 workgroup_count = count;
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
-                let functions = dispatch.executable.code().functions();
+                let functions = dispatch.executable.functions();
                 (total, time, functions.get(dispatch.function).is_some_and(|info| !info.sequential))
             }
             _ => {

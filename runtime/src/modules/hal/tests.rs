@@ -215,7 +215,7 @@ fn a_compiled_multiply_runs() {
     assert_eq!(answer, [1, 1]);
     let data = VmBuffer::copy_of(elf).unwrap().into();
     let executable = guest.reference("executable.create", vec![r(&device), i64(-1), format(), r(&data), null()]);
-    let name = executable.get::<crate::hal::Executable>().unwrap().code().functions()[0].name.clone();
+    let name = executable.get::<crate::hal::Executable>().unwrap().functions()[0].name.clone();
     let function = guest.word("executable.lookup.function", vec![r(&executable), text(&name)]);
     let commands = guest.reference("command_buffer.create", vec![r(&device), i32(0), i32(3), i64(-1), i32(3)]);
     let mut dispatch = vec![r(&commands), r(&executable), i64(function as i64), i32(1), i32(1), i32(1), i64(0)];

@@ -1,0 +1,38 @@
+//! Vulkan devices: they run the SPIR-V executables of modules on the GPU of any vendor.
+//!
+//! The loader of Vulkan is opened at run time. A machine without it has no such devices, and everything else works.
+//!
+//! | module | contains |
+//! |---|---|
+//! | `instance`, `physical`, `features` | the loader; devices and their names; what a device has and code requires |
+//! | `gpu`, `context` | logical devices, their queue and its timeline |
+//! | `memory`, `ranges`, `staging` | blocks of memory and allocations in them; copies between the host and memory that it cannot access |
+//! | `pipeline`, `pipeline_cache`, `descriptors` | executables; the file of compiled pipelines; descriptor sets |
+//! | `encoder`, `recorder`, `replays`, `shadows` | commands in Vulkan's form; memory of other devices in them |
+//! | `submissions`, `backend` | operations that are not done; the backend |
+
+mod backend;
+mod context;
+mod descriptors;
+mod encoder;
+mod error;
+mod features;
+mod gpu;
+mod instance;
+mod memory;
+mod physical;
+mod pipeline;
+mod pipeline_cache;
+mod ranges;
+mod recorder;
+mod replays;
+mod shadows;
+mod staging;
+mod submissions;
+
+pub use backend::{VulkanBackend, VulkanOptions};
+pub use instance::validation_messages;
+pub use memory::HostAccess;
+pub use physical::{DeviceDescription, devices};
+
+use incarnate_vm::{Error, Result};

@@ -1,0 +1,55 @@
+//! Copies between the host and memory that it cannot access, and between allocations: the caller waits for them.
+#![allow(unsafe_code, reason = "submits commands that use allocations which the callers keep")]
+
+use crate::Result;
+use crate::context::Context;
+use crate::encoder::Encoder;
+use crate::memory::Allocation;
+use std::sync::Arc;
+
+/// Bytes that are staged at once. It bounds the memory for a copy.
+const STAGED_BYTES: u64 = 16 << 20;
+
+fn context(allocation: &Allocation) -> Context {
+    Context::new(Arc::clone(allocation.gpu()), Arc::clone(allocation.heap()))
+}
+
+/// Copies a range, and waits.
+pub(crate) fn copy(
+    source: &Allocation,
+    source_offset: u64,
+    target: &Allocation,
+    offset: u64,
+    length: u64,
+) -> Result<()> {
+    let context = context(target);
+    let mut encoder = Encoder::begin(&context, false)?;
+    encoder.copy(source.place(source_offset), target.place(offset), length)?;
+    let recording = encoder.finish()?;
+    // SAFETY: the caller keeps both allocations until this call returns.
+    unsafe { recording.run() }
+}
+
+/// Copies bytes into memory that the host cannot access.
+pub(crate) fn write(target: &Allocation, offset: u64, source: &[u8]) -> Result<()> {
+    let staged = target.heap().allocate_mapped(STAGED_BYTES.min(source.len() as u64))?;
+    let mut written = 0;
+    for chunk in source.chunks(STAGED_BYTES as usize) {
+        staged.write_mapped(0, chunk)?;
+        copy(&staged, 0, target, offset + written, chunk.len() as u64)?;
+        written += chunk.len() as u64;
+    }
+    Ok(())
+}
+
+/// Copies bytes out of memory that the host cannot access.
+pub(crate) fn read(source: &Allocation, offset: u64, target: &mut [u8]) -> Result<()> {
+    let staged = source.heap().allocate_mapped(STAGED_BYTES.min(target.len() as u64))?;
+    let mut read = 0;
+    for chunk in target.chunks_mut(STAGED_BYTES as usize) {
+        copy(source, offset + read, &staged, 0, chunk.len() as u64)?;
+        staged.read_mapped(0, chunk)?;
+        read += chunk.len() as u64;
+    }
+    Ok(())
+}
