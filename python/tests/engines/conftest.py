@@ -2,7 +2,10 @@
 
 import os
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[2] / "examples" / "ray-serve"
@@ -12,3 +15,25 @@ sys.path.append(str(EXAMPLE))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), str(EXAMPLE), os.environ.get("PYTHONPATH")]))
 # Ray reports its use over the network otherwise.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_gcs_server_port_wait_time_s"] = "300"
+
+
+@pytest.fixture(scope="session")
+def patient():
+    """Lets Ray wait for its processes for ten minutes. It waits for 30 seconds, in a loop around this function, and a busy machine
+    needs longer."""
+    from ray._private import services
+
+    get_node = services.get_node
+
+    def get_node_patiently(*arguments):
+        for _ in range(600):
+            try:
+                return get_node(*arguments)
+            except RuntimeError:
+                time.sleep(1)
+        return get_node(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "get_node", get_node_patiently)
+        yield
