@@ -50,7 +50,7 @@ def run(blocks: int) -> None:
 
 def main() -> None:
     few, many = map(int, sys.argv[1:] or (50, 450))
-    ray.init(num_cpus=2, object_store_memory=200 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
+    ray.init("local", num_cpus=2, object_store_memory=200 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     ray.data.DataContext.get_current().enable_progress_bars = False
     service, used = control_service(), {}
     run(few)  # Starts workers.

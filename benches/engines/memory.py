@@ -66,7 +66,7 @@ def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     folder, counts = Path(sys.argv[1]).resolve(), list(map(int, sys.argv[2:])) or [1, 2, 4]
-    ray.init(num_cpus=2, object_store_memory=200 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
+    ray.init("local", num_cpus=2, object_store_memory=200 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     print("| actors | no model | incarnate | of it the file | iree | onnxruntime |\n|---|---|---|---|---|---|", flush=True)
     for count in counts:
         none = measure(None, folder, count)[0]

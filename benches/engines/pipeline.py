@@ -30,7 +30,7 @@ def on_ray(folder: Path, model: str):
 
     import of_ray
 
-    ray.init(num_cpus=2, object_store_memory=500 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
+    ray.init("local", num_cpus=2, object_store_memory=500 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     ray.data.DataContext.get_current().enable_progress_bars = False
 
     def run(runtime: str, log: Path) -> int:
