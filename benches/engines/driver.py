@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Workers at the priority of this process, which Ray lowers otherwise.
+os.environ["RAY_worker_niceness"] = "0"
 
 import ray
 

@@ -18,6 +18,8 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Workers at the priority of this process, which Ray lowers otherwise.
+os.environ["RAY_worker_niceness"] = "0"
 
 import ray
 

@@ -15,6 +15,8 @@ sys.path.append(str(EXAMPLE))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), str(EXAMPLE), os.environ.get("PYTHONPATH")]))
 # Ray reports its use over the network otherwise.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Ray runs workers at a lower priority than itself, which a busy machine does not serve.
+os.environ["RAY_worker_niceness"] = "0"
 os.environ["RAY_gcs_server_port_wait_time_s"] = "300"
 
 
