@@ -22,14 +22,14 @@ os.environ["RAY_gcs_server_port_wait_time_s"] = "300"
 
 @pytest.fixture(scope="session")
 def patient():
-    """Lets Ray wait for its processes for ten minutes. It waits for 30 seconds, in a loop around this function, and a busy machine
-    needs longer."""
-    from ray._private import services
+    """Lets Ray start on a busy machine, where it waits too short for its processes: 30 seconds for a node, in a loop around
+    `get_node`, and 15 for the agents of a node, which therefore leave out what only dashboards need."""
+    from ray._private import services, utils
 
     get_node = services.get_node
 
     def get_node_patiently(*arguments):
-        for _ in range(600):
+        for _ in range(120):
             try:
                 return get_node(*arguments)
             except RuntimeError:
@@ -38,4 +38,5 @@ def patient():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(services, "get_node", get_node_patiently)
+        patch.setattr(utils, "get_dashboard_dependency_error", lambda: ImportError("no dashboard in tests"))
         yield
