@@ -20,6 +20,8 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Workers at the priority of this process, which Ray lowers otherwise.
+os.environ["RAY_worker_niceness"] = "0"
 
 from models import ROWS
 from runtimes import RUNTIMES
@@ -30,7 +32,7 @@ def on_ray(folder: Path, model: str):
 
     import of_ray
 
-    ray.init(num_cpus=2, object_store_memory=500 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
+    ray.init("local", num_cpus=2, object_store_memory=500 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     ray.data.DataContext.get_current().enable_progress_bars = False
 
     def run(runtime: str, log: Path) -> int:

@@ -20,7 +20,7 @@ COUNT = 100_000
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(patient):
     """Two raylets. Ray replaces 127.0.0.1 by the machine's address, but no other loopback address."""
     # Three processors for actors, one for tasks that read and write.
     node = {"num_cpus": 2, "object_store_memory": 250 << 20}

@@ -18,10 +18,10 @@ BATCH = 8
 
 
 @pytest.fixture(scope="module")
-def url():
+def url(patient):
     """Runs the example, with batches that are sent only when they are full."""
     arguments = {"model": str(rows.MODEL), "function": "rows", "max_batch_size": str(BATCH), "batch_wait_timeout_s": "300"}
-    ray.init(num_cpus=2, object_store_memory=250 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
+    ray.init("local", num_cpus=2, object_store_memory=250 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
     serve.start(http_options={"host": "127.0.0.1", "port": 18022})
     serve.run(app.build(arguments))
     yield "http://127.0.0.1:18022"

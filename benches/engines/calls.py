@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Measures the calls alone: milliseconds of the processor for a batch, by each runtime with one thread, without an engine.
+
+    ./calls.py FOLDER
+
+The shortest of five rounds of eight calls, which alternate between the runtimes; and the greatest difference from ONNX
+Runtime's results.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.dont_write_bytecode = True
+
+from models import ROWS, SHAPES
+from runtimes import Timed, batched
+
+RUNTIMES = ("onnxruntime", "incarnate", "iree")
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print("| model | rows | runtime | milliseconds | difference |\n|---|---|---|---|---|")
+    for model in ("mlp", "convolution"):
+        values = np.random.default_rng(22).standard_normal((ROWS[model], *SHAPES[model]), dtype=np.float32)
+        sides = {runtime: Timed(runtime, Path(sys.argv[1]), model) for runtime in RUNTIMES}
+        shortest, results = dict.fromkeys(RUNTIMES, float("inf")), {}
+        for _ in range(5):
+            for runtime, timed in sides.items():
+                timed.cpu = 0
+                for _ in range(8):
+                    results[runtime] = batched(timed)([values], collect=False)[0][0]
+                shortest[runtime] = min(shortest[runtime], timed.cpu / 8e6)
+        for runtime in RUNTIMES:
+            difference = np.abs(results[runtime] - results["onnxruntime"]).max()
+            print(f"| {model} | {ROWS[model]} | {runtime} | {shortest[runtime]:.2f} | {difference:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
