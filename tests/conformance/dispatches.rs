@@ -167,7 +167,7 @@ fn commands_are_executed_again_with_other_bindings() {
         commands.finalize().unwrap();
         let commands = Arc::new(commands);
         let outputs: Vec<_> = (0..7).map(|_| subject.words(&[0; 4096])).collect();
-        for round in 0..3u32 {
+        for round in 0..3_u32 {
             for output in &outputs {
                 kept.write(0, &round.to_le_bytes()).unwrap();
                 subject.execute(&commands, &[bound(output)]).unwrap();

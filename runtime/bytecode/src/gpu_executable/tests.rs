@@ -68,6 +68,11 @@ fn headers_are_checked() {
         bytes.resize(HEADER + 16, 0);
         bytes
     };
+    let filled = |identifier: &[u8; 4]| {
+        let mut bytes = header(identifier, 0, 16);
+        bytes[HEADER..].fill(0xFF);
+        bytes
+    };
     let read = |bytes: &[u8]| VulkanExecutable::read(bytes).unwrap_err();
     assert_eq!(read(&header(b"VKE1", 1, 16)).code(), StatusCode::Incompatible);
     for (bytes, part) in [
@@ -75,14 +80,18 @@ fn headers_are_checked() {
         (header(b"VKE1", 0, 17), "more bytes than the 16"),
         (header(b"VKE1", 0, 0), "or none"),
         (header(b"VKE1", 0, u64::MAX), "more bytes"),
-        (header(b"VKE1", 0, 16), "damaged"),
+        (header(b"VKE1", 0, 16), "no pipelines"),
+        (filled(b"VKE1"), "damaged"),
         (header(b"VKE1", 0, 16)[..11].to_vec(), "ends in its header"),
         (vec![], "does not begin"),
     ] {
         let error = read(&bytes);
         assert!(error.to_string().contains(part) && !error.to_string().contains('\n'), "{error}: {part}");
     }
-    assert!(KernelExecutable::read(&header(b"HIP1", 0, 16)).unwrap_err().to_string().contains("damaged"));
+    for identifier in [b"CDA1", b"HIP1"] {
+        assert!(KernelExecutable::read(&filled(identifier)).unwrap_err().to_string().contains("damaged"));
+        assert!(KernelExecutable::read(&header(identifier, 0, 16)).unwrap().kernels.is_empty());
+    }
     assert_eq!(foreign_device("cuda-nvptx-fb"), Some("CUDA, for GPUs of NVIDIA"));
     assert!(foreign_device("vulkan-spirv-fb").is_none() && is_vulkan("vulkan-spirv-fb") && !is_vulkan("vulkan-other"));
 }
