@@ -33,7 +33,6 @@ pub(super) struct CommandLine {
 
 #[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "a process creates one value")]
 pub(super) enum Command {
     /// Compile a model (.onnx, .mlir, .mlirbc) with IREE's compiler.
     #[command(after_help = examples::COMPILE)]
