@@ -59,6 +59,7 @@ impl LoadOptions {
         let default = [DEFAULT_DEVICE.to_owned()];
         let uris = if self.devices.is_empty() { &default[..] } else { &self.devices[..] };
         if self.untrusted {
+            uris.iter().try_for_each(|uri| devices::check(uri))?;
             let mut options = devices::options(self.workers);
             options.memory_limit = self.memory_limit.unwrap_or(Limits::PORTABLE_BYTES);
             options.loaders = Some(vec![Arc::new(VmvxLoader::default())]);
