@@ -18,7 +18,7 @@ from models import ROWS, SHAPES
 from runtimes import Timed, batched
 
 CALLS = {"mlp": 8, "convolution": 1}
-RUNTIMES = ("onnxruntime", "incarnate", "iree")
+RUNTIMES = ("onnxruntime", "incarnate", "portable", "iree")
 
 
 def main() -> None:

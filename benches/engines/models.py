@@ -4,7 +4,7 @@
     ./models.py FOLDER
 
 FOLDER/NAME.onnx is what ONNX Runtime runs, FOLDER/NAME.vmfb what Incarnate and the IREE runtime run: machine code for this
-processor.
+processor. FOLDER/NAME.portable.vmfb is the same in bytecode.
 """
 
 import subprocess
@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+import incarnate
 
 # The rows of a call. A compiled extent lets the compiler tile, which a dynamic one does not; ONNX Runtime is given the same.
 ROWS = {"mlp": 1024, "convolution": 64, "embedding": 64}
@@ -94,6 +96,8 @@ def build(name: str, folder: Path) -> None:
     command = [tools / "iree-compile", mlir, *target, "--iree-llvmcpu-target-cpu=host", "-o", folder / f"{name}.vmfb"]
     subprocess.run(command, check=True)
     mlir.unlink()
+    compiler = {"iree_compile": tools / "iree-compile"}
+    incarnate.compile(folder / f"{name}.onnx", folder / f"{name}.portable.vmfb", target="portable", **compiler)
 
 
 def main() -> None:

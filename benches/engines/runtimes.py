@@ -15,6 +15,10 @@ def _incarnate(folder: Path, model: str):
     return incarnate.load(folder / f"{model}.vmfb", device="local-sync")
 
 
+def _portable(folder: Path, model: str):
+    return incarnate.load(folder / f"{model}.portable.vmfb", device="local-sync")
+
+
 def _iree(folder: Path, model: str):
     import iree.runtime as rt
 
@@ -47,7 +51,13 @@ def _nothing(folder: Path, model: str):
     return lambda x: np.zeros(shape, np.float32)
 
 
-RUNTIMES = {"incarnate": _incarnate, "iree": _iree, "onnxruntime": _onnxruntime, "nothing": _nothing}
+RUNTIMES = {
+    "incarnate": _incarnate,
+    "portable": _portable,
+    "iree": _iree,
+    "onnxruntime": _onnxruntime,
+    "nothing": _nothing,
+}
 
 
 class Timed:
