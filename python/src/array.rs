@@ -47,9 +47,7 @@ impl Array {
         if let Ok(array) = object.cast::<PyUntypedArray>()
             && let Some(elements) = Elements::of_array(array)
         {
-            let element = expected.check_dtype(array)?;
-            kept.push(object.clone());
-            return Ok(Array { elements, element, shape: extents(array) });
+            return Array::of_numpy(array, elements, expected, kept);
         }
         if !object.is_instance_of::<PyUntypedArray>()
             && dlpack::is_exporter(object)
@@ -60,11 +58,21 @@ impl Array {
             return Ok(Array { elements: imported.elements, element: imported.element, shape: imported.shape.into() });
         }
         let array = expected.row_major(object)?;
-        let element = expected.check_dtype(&array)?;
-        let shape = extents(&array);
         let elements = Elements::of_array(&array)
             .ok_or_else(|| invalid_argument(py, "numpy.asarray returned no array in row-major order".to_owned()))?;
-        kept.push(array.into_any());
+        Array::of_numpy(&array, elements, expected, kept)
+    }
+
+    /// Checks the type of an array and keeps it.
+    fn of_numpy<'py>(
+        array: &Bound<'py, PyUntypedArray>,
+        elements: Elements,
+        expected: &Expected<'_, 'py>,
+        kept: &mut Kept<'py>,
+    ) -> PyResult<Array> {
+        let element = expected.check_dtype(array)?;
+        kept.push(array.clone().into_any());
+        let shape = array.shape().iter().map(|extent| *extent as u64).collect();
         Ok(Array { elements, element, shape })
     }
 }
@@ -124,8 +132,4 @@ impl Expected<'_, '_> {
             format!("argument `{name}`: expected elements of type {expected}, got {found}; `.astype` converts them"),
         ))
     }
-}
-
-fn extents(array: &Bound<'_, PyUntypedArray>) -> Shape {
-    array.shape().iter().map(|extent| *extent as u64).collect()
 }

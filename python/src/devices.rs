@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use incarnate_runtime::hal::local::engine::TaskOptions;
 use incarnate_runtime::hal::{Device, DeviceOptions, DriverRegistry};
 use incarnate_runtime::{Error, Result};
-
 use pyo3::prelude::*;
 
 use crate::fork::{self, PerProcess};

@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 /// An exception class: its name, the built-in class that it also is, and the status codes.
 type Class = (&'static str, fn(Python<'_>) -> Bound<'_, PyType>, &'static [StatusCode]);
 
+/// The exception classes below [`Classes::base`].
 const CLASSES: &[Class] = &[
     ("InvalidArgumentError", |py| py.get_type::<PyValueError>(), &[StatusCode::InvalidArgument]),
     ("OutOfRangeError", |py| py.get_type::<PyIndexError>(), &[StatusCode::OutOfRange]),

@@ -11,6 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use incarnate_runtime::bytecode::Contents;
 use incarnate_runtime::hal::backend::Access;
 use incarnate_runtime::hal::{
     Allocator, BorrowScope, Buffer, BufferParameters, BufferView, ElementType, ExclusiveBytes,
@@ -99,7 +100,7 @@ unsafe impl Send for FrozenArray {}
 unsafe impl Sync for FrozenArray {}
 
 impl FrozenArray {
-    /// Takes an array whose elements nobody may write: None if it is writable, or not in row-major order.
+    /// Takes an array whose elements are not written: None if it is writable, or not in row-major order.
     pub(crate) fn new(array: &Bound<'_, PyUntypedArray>) -> Option<FrozenArray> {
         // SAFETY: the pointer is that of a living array.
         let is_writable = unsafe { (*array.as_array_ptr()).fields.flags } & flags::NPY_ARRAY_WRITEABLE != 0;
@@ -110,7 +111,7 @@ impl FrozenArray {
 
 impl AsRef<[u8]> for FrozenArray {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the array is kept, and its owner has declared that nobody writes to it.
+        // SAFETY: the array is kept, and its owner has declared it read-only.
         unsafe { self.elements.bytes.as_ref() }
     }
 }
@@ -269,13 +270,13 @@ pub(crate) fn element_type(array: &Bound<'_, PyUntypedArray>) -> PyResult<Elemen
     })
 }
 
-/// Copies the bytes of an array in row-major order.
+/// Copies the bytes of an array in row-major order, once.
 ///
 /// # Errors
 /// INVALID_ARGUMENT if it is in another order.
-pub(crate) fn bytes_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Vec<u8>> {
+pub(crate) fn copied_contents(array: &Bound<'_, PyUntypedArray>) -> PyResult<Contents> {
     let elements = Elements::of_array(array)
         .ok_or_else(|| crate::error::invalid_argument(array.py(), "the array is not in row-major order".to_owned()))?;
     // SAFETY: the array lives, and the interpreter's lock is held.
-    Ok(unsafe { elements.bytes.as_ref() }.to_vec())
+    Ok(Contents::copy_from(unsafe { elements.bytes.as_ref() }))
 }

@@ -7,8 +7,8 @@ use incarnate_runtime::Result;
 use incarnate_runtime::session::{self, Session};
 use pyo3::prelude::*;
 
-use crate::error::OrRaise;
 use crate::fork::PerProcess;
+use crate::interrupt;
 use crate::options::LoadOptions;
 
 /// Where the module of a model is.
@@ -66,6 +66,6 @@ impl Module {
     /// Those of [`Loaded::new`], in a child.
     #[inline]
     pub(crate) fn loaded(&self, py: Python<'_>) -> PyResult<&Loaded> {
-        self.loaded.get_or_try_create(|| Loaded::new(&self.source, &self.options)).or_raise(py)
+        self.loaded.get_or_try_create(|| interrupt::detached(py, || Loaded::new(&self.source, &self.options)))
     }
 }

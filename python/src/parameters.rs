@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::error::{OrRaise, invalid_argument};
-use crate::memory::{FrozenArray, bytes_of};
+use crate::memory::{FrozenArray, copied_contents};
 
 /// Parameters of one scope.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ fn index(arrays: &Bound<'_, PyDict>) -> PyResult<ParameterIndex> {
         let array = py.import("numpy")?.call_method1("ascontiguousarray", (array,))?.cast_into::<PyUntypedArray>()?;
         let contents = match FrozenArray::new(&array) {
             Some(frozen) => Contents::external(frozen),
-            None => Contents::copy_from(&bytes_of(&array)?),
+            None => copied_contents(&array)?,
         };
         let length = contents.length() as u64;
         let file = ParameterFile::from_contents(format!("array '{name}'"), Arc::new(contents));
