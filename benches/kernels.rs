@@ -111,6 +111,11 @@ fn main() {
         ("product 64 x 1024 x 256", product(64, 1024, 256)),
         ("product 64 x 256 x 1024", product(64, 256, 1024)),
         ("product 16 x 16 x 16", product(16, 16, 16)),
+        ("small: product 64 x 96 x 16", product(64, 96, 16)),
+        ("small: product 96 x 576 x 16", product(96, 576, 16)),
+        ("small: product 40 x 240 x 64", product(40, 240, 64)),
+        ("small: product 72 x 16 x 1024", product(72, 16, 1024)),
+        ("small: stem 3x3 stride 2, 3 -> 16, 64", convolution(3, 16, 64, 3, 2)),
         ("vector 1 x 784 x 512", product(1, 784, 512)),
         ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
         ("matrix by columns, 64 x 128", matrix_vector(64, 128)),
@@ -127,6 +132,9 @@ fn main() {
         ("depthwise 3x3, 512 at 7", depthwise(512, 7, 3, 1)),
         ("depthwise 3x3, channels last, 64 at 56", depthwise_channels_last(64, 56, 3, 1)),
         ("depthwise 5x5, 576 at 4", depthwise(576, 4, 5, 1)),
+        ("small: depthwise 5x5, 64 at 4", depthwise(64, 4, 5, 1)),
+        ("small: depthwise 5x5, 64 at 8", depthwise(64, 8, 5, 1)),
+        ("small: depthwise 3x3 stride 2, 16 at 32", depthwise(16, 32, 3, 2)),
     ];
     let start = Instant::now();
     let operations = peak::multiply_and_add(10_000_000);

@@ -97,6 +97,7 @@ impl<N: Copy> Drive<'_, N> {
             let lines = Lines {
                 operand: operand.wrapping_offset(span.first).wrapping_add(line).cast_mut(),
                 offsets: &offsets[..PRODUCTS.min(span.length - line)],
+                is_adjacent: true,
                 pieces: &[Piece { from: 0, at: 0, length: lanes }],
                 stride: stride as isize,
                 lines: panel[line * width..].as_mut_ptr(),

@@ -21,6 +21,8 @@ pub(super) struct Lines<'a, N> {
     pub(super) operand: *mut N,
     /// For each line, how far it is in the operand.
     pub(super) offsets: &'a [isize],
+    /// Whether each line follows the one before in the operand.
+    pub(super) is_adjacent: bool,
     /// The pieces of each line.
     pub(super) pieces: &'a [Piece],
     /// The distance of the elements of a piece.
@@ -53,9 +55,9 @@ pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Line
         match lines.stride {
             1 => adjacent::<N, CHUNK, false>(lines),
             // The lines are what is adjacent in the operand.
-            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, false>(lines),
-            // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
-            2 => each_line::<N, false>(lines, 2),
+            _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, false>(lines),
+            // As convolutions of stride 2 need.
+            2 => every_second::<N, V>(lines),
             stride => each_line::<N, false>(lines, stride),
         }
     }
@@ -69,13 +71,13 @@ pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lin
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, true>(lines),
-            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, true>(lines),
+            _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, true>(lines),
             stride => each_line::<N, true>(lines, stride),
         }
     }
 }
 
-/// Whether each line follows the one before in the operand.
+/// Whether each offset follows the one before.
 pub(super) fn is_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
@@ -178,6 +180,33 @@ unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Line
     }
 }
 
+/// Copies every second element, a vector at a time. The last vector of a piece overlaps the one before; pieces that are shorter than a
+/// vector are copied element by element.
+#[inline(always)]
+unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
+    const { assert!(size_of::<N>() == size_of::<V::Number>()) };
+    for piece in lines.pieces {
+        let mut line = lines.lines.wrapping_add(piece.at);
+        for offset in lines.offsets {
+            let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
+            // SAFETY: promised by the caller: vectors hold elements of the piece.
+            unsafe {
+                if piece.length < V::LANES {
+                    strided(operand, 2, line, 1, piece.length);
+                } else {
+                    let (mut at, last) = (0, piece.length - V::LANES);
+                    while at < last {
+                        V::load_even(operand.add(2 * at).cast()).store(line.add(at).cast());
+                        at += V::LANES;
+                    }
+                    V::load_even(operand.add(2 * last).cast()).store(line.add(last).cast());
+                }
+            }
+            line = line.wrapping_add(lines.width);
+        }
+    }
+}
+
 /// Copies elements at a distance from each other, back to the operand if `BACK`.
 #[inline(always)]
 unsafe fn each_line<N: Copy, const BACK: bool>(lines: &Lines<'_, N>, stride: isize) {
@@ -223,6 +252,7 @@ mod tests {
             let described = Lines {
                 operand: operand.as_ptr().cast_mut(),
                 offsets: &offsets,
+                is_adjacent: true,
                 pieces: &[Piece { from: 100, at: 1, length: columns }],
                 stride: 100,
                 lines: lines.as_mut_ptr(),
@@ -248,6 +278,7 @@ mod tests {
                 let described = Lines {
                     operand: operand.as_mut_ptr(),
                     offsets: &[0, 1],
+                    is_adjacent: true,
                     pieces: &pieces,
                     stride,
                     lines: lines.as_mut_ptr(),

@@ -1,6 +1,6 @@
 //! The loops around the tiles.
 
-use super::copy::{Lines, Piece};
+use super::copy::{Lines, Piece, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::plan::{Packing, Plan};
 use super::scratch::{COMPUTED_ROWS, PRODUCTS, ROWS, Scratch, TILE_ROWS};
@@ -15,6 +15,31 @@ pub(super) struct Drive<'a, N: 'static> {
     pub(super) left: Operand<'a, N>,
     pub(super) right: Operand<'a, N>,
     pub(super) scratch: &'a mut Scratch<N>,
+}
+
+/// How columns are cut into strips: those of each run alike.
+#[derive(Clone, Copy)]
+struct Cut {
+    runs: usize,
+    /// Columns of a run.
+    run: usize,
+    /// Vectors of a run.
+    vectors: usize,
+    /// Strips of a run.
+    strips: usize,
+}
+
+impl Cut {
+    /// Of strips that have at most so many vectors.
+    fn of(plan: &Plan, widest: usize) -> Cut {
+        let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
+        let (runs, run) = match plan.packing {
+            Packing::CrossingPanels => (1, columns),
+            _ => (columns / innermost, innermost),
+        };
+        let vectors = run.div_ceil(plan.lanes);
+        Cut { runs, run, vectors, strips: vectors.div_ceil(widest) }
+    }
 }
 
 /// A part of the present run of columns.
@@ -56,6 +81,7 @@ impl<N: Copy> Drive<'_, N> {
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let (batches, rows_of_all) = (plan.batch.count(), plan.rows.count());
+        let cut = Cut::of(plan, self.sizes().len());
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
         let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
         while products_left > 0 {
@@ -75,7 +101,7 @@ impl<N: Copy> Drive<'_, N> {
                     unsafe {
                         match spans {
                             Some(spans) => self.run_across(spans, (count, products), base),
-                            None => self.rows((count, products), base),
+                            None => self.rows(cut, (count, products), base),
                         }
                     }
                 }
@@ -105,16 +131,18 @@ impl<N: Copy> Drive<'_, N> {
     /// Lists the offsets of products, relative to those of the first, which are returned.
     fn list_products(&mut self, sums: &mut Walk<'_>, count: usize) -> Offsets {
         let first = sums.offsets();
-        let Scratch { products, sources, listed, .. } = &mut *self.scratch;
+        let Scratch { products, sources, offsets: right_offsets, are_products_adjacent, listed, .. } =
+            &mut *self.scratch;
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
             let (mut left, mut right) =
                 (offsets.left.wrapping_sub(first.left) as isize, offsets.right.wrapping_sub(first.right) as isize);
             let step = self.plan.sums.innermost();
-            for (product, source) in products[at..at + run].iter_mut().zip(&mut sources[at..at + run]) {
+            let lists = products[at..at + run].iter_mut().zip(&mut sources[at..at + run]);
+            for ((product, source), offset) in lists.zip(&mut right_offsets[at..at + run]) {
                 *source = Product { left, right };
-                *product = *source;
+                (*product, *offset) = (*source, right);
                 left = left.wrapping_add(step.left as isize);
                 right = right.wrapping_add(step.right as isize);
             }
@@ -124,11 +152,12 @@ impl<N: Copy> Drive<'_, N> {
         if matches!(self.left, Operand::Computed(..)) {
             products.iter_mut().zip(0..).take(count).for_each(|(product, at)| product.left = at);
         }
-        *listed = Listed::Operand;
+        (*listed, *are_products_adjacent) = (Listed::Operand, is_adjacent(&right_offsets[..count]));
         first
     }
 
     /// Makes the list of products one of a kind.
+    #[inline]
     fn list_as(&mut self, kind: Listed, count: usize) {
         let Scratch { products, sources, listed, .. } = &mut *self.scratch;
         if *listed == kind {
@@ -144,24 +173,17 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all strips of the listed rows.
-    unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets) {
+    unsafe fn rows(&mut self, cut: Cut, (count, products): (usize, usize), base: Offsets) {
         if let Operand::Computed(operand, element) = self.left {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
-        let columns = self.plan.columns;
-        let (runs, run) = match self.plan.packing {
-            Packing::CrossingPanels => (1, columns.count()),
-            _ => (columns.count() / columns.innermost().count, columns.innermost().count),
-        };
-        let mut walk = Walk::new(&columns);
-        let lanes = self.plan.lanes;
-        let vectors = run.div_ceil(lanes);
-        let strips = vectors.div_ceil(self.sizes().len());
-        for _ in 0..runs {
-            let mut left = run;
-            for strip in 0..strips {
-                let vectors = vectors / strips + usize::from(strip < vectors % strips);
+        let Plan { columns, lanes, .. } = self.plan;
+        let mut walk = Walk::new(columns);
+        for _ in 0..cut.runs {
+            let mut left = cut.run;
+            for strip in 0..cut.strips {
+                let vectors = cut.vectors / cut.strips + usize::from(strip < cut.vectors % cut.strips);
                 let count_of_columns = left.min(vectors * lanes);
                 left -= count_of_columns;
                 let strip = self.strip(&mut walk, count_of_columns, vectors);
@@ -174,6 +196,7 @@ impl<N: Copy> Drive<'_, N> {
     /// The tiles by their sizes.
     fn sizes(&self) -> Sizes<N> {
         match self.plan.packing {
+            Packing::Separate if self.plan.columns.innermost().right == 2 => self.tiles.separate_even,
             Packing::Separate => self.tiles.separate,
             Packing::Transposed => self.tiles.transposed,
             Packing::Across => self.tiles.across,
@@ -182,6 +205,7 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Lists the pieces of the next columns.
+    #[inline]
     fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
         let first = walk.offsets();
         let (mut at, mut pieces) = (0, 0);
@@ -266,6 +290,7 @@ impl<N: Copy> Drive<'_, N> {
             let lines = Lines {
                 operand: tile.output,
                 offsets: &offsets[..size],
+                is_adjacent: is_adjacent(&offsets[..size]),
                 pieces: &self.scratch.output_pieces[..pieces],
                 stride,
                 lines: self.scratch.tile.as_mut_ptr(),
@@ -280,16 +305,14 @@ impl<N: Copy> Drive<'_, N> {
     /// Copies a strip of the right operand into the panel: a line for each product.
     unsafe fn pack_right(&mut self, operand: Operand<'_, N>, strip: &Strip, width: usize, products: usize) {
         let stride = self.plan.columns.innermost().right;
-        let Scratch { sources, pieces, panel, offsets, .. } = &mut *self.scratch;
+        let Scratch { sources, pieces, panel, offsets, are_products_adjacent, .. } = &mut *self.scratch;
         let pieces = &pieces[..strip.pieces];
         match operand {
             Operand::Memory(address) => {
-                for (offset, source) in offsets.iter_mut().zip(sources).take(products) {
-                    *offset = source.right;
-                }
                 let lines = Lines {
                     operand: address.cast_mut(),
                     offsets: &offsets[..products],
+                    is_adjacent: *are_products_adjacent,
                     pieces,
                     stride: stride as isize,
                     lines: panel.as_mut_ptr(),

@@ -13,6 +13,7 @@ pub(super) struct Loops {
 }
 
 impl Loops {
+    #[inline]
     pub(super) fn as_slice(&self) -> &[Loop] {
         &self.loops[..self.length]
     }
@@ -82,6 +83,7 @@ impl Loops {
     }
 
     /// The innermost loop, or one of a single iteration.
+    #[inline]
     pub(super) fn innermost(&self) -> Loop {
         self.as_slice().last().copied().unwrap_or(Loop { count: 1, ..Loop::default() })
     }
@@ -153,6 +155,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    #[inline]
     pub(super) fn new(loops: &'a Loops) -> Walk<'a> {
         Walk { loops: loops.as_slice(), indices: [0; MAX_LOOPS], offsets: Offsets::default() }
     }
@@ -163,11 +166,13 @@ impl<'a> Walk<'a> {
     }
 
     /// How many iterations of the innermost loop are left, with the present one.
+    #[inline]
     pub(super) fn run(&self) -> usize {
         self.loops.last().map_or(1, |innermost| innermost.count - self.indices[self.loops.len() - 1])
     }
 
     /// Goes on by at most [`Walk::run`] iterations. After the last iteration it begins anew.
+    #[inline]
     pub(super) fn advance(&mut self, iterations: usize) {
         let Some((innermost, outer)) = self.loops.split_last() else { return };
         let at = outer.len();
@@ -187,6 +192,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Takes all iterations of a loop back.
+#[inline]
 fn subtract(offsets: Offsets, of: &Loop) -> Offsets {
     let whole = Offsets::default().after(of.count, of);
     Offsets {

@@ -47,7 +47,7 @@ pub enum Packing {
     /// From the operand: along the innermost loop of the columns, its elements are adjacent.
     None,
     /// The same, where the other loops of the columns are the rows: each row of a tile has vectors of its own, and all have the
-    /// same left operand.
+    /// same left operand. Vectors may hold every second element.
     Separate,
     /// From the operand, whose elements are adjacent along the products: some products of a vector of columns are loaded at once, and
     /// transposed in registers.
@@ -178,22 +178,36 @@ impl Plan {
             let cycles = tiling.cycles.saturating_add(packing).saturating_mul(products).saturating_add(moving);
             cycles.saturating_add(tiling.beginning).saturating_mul(repeated)
         };
-        let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
-        // Vectors that are loaded across lines of the cache, or from lines that compete for a set of it, take longer.
-        let is_awkward = |each: &Loop| each.right % machine.lanes as i64 != 0 || each.right % LINES_OF_A_SET == 0;
-        let loading = match self.sums.as_slice().iter().any(is_awkward) {
-            true => within.vectors_loaded * runs / 3,
-            false => 0,
+        let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
+        let (is_adjacent, is_even) = (is_loadable(1), is_loadable(2));
+        // Of every second element, vectors are made of two; those that are not whole are loaded number by number.
+        let parts = if innermost.count % machine.lanes == 0 { 0 } else { runs * NUMBER_BY_NUMBER };
+        let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
+        // Vectors that are loaded across lines of the cache take longer, and much longer from lines that compete for a set of it.
+        let any_sum = |is_slow: fn(i64, i64) -> bool| {
+            self.sums.as_slice().iter().any(|each| is_slow(each.right, machine.lanes as i64))
+        };
+        let loading = match (any_sum(|stride, _| stride % LINES_OF_A_SET == 0), any_sum(|stride, lanes| stride % lanes != 0)) {
+            (true, _) => within.vectors_loaded * runs * COMPETING_LOAD,
+            (_, true) => within.vectors_loaded * runs / 3,
+            _ => 0,
         };
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
-        let transposed = Tiling::of(machine.lanes, machine.transposed, false, rows, runs, innermost.count);
+        // The columns of two vectors are in more lines than a set has, if all of them compete for one.
+        let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
+        let transposed =
+            Tiling::of(machine.lanes, &machine.transposed[..widths], false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
         let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
         let ways = [
             (whole(within, packing, moving_within), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
             (only_if(is_adjacent, whole(within, loading, 0)), Packing::None, within),
-            (only_if(is_adjacent && rows == 1, whole(separate, 0, 0)), Packing::Separate, separate),
+            (
+                only_if((is_adjacent || is_even) && rows == 1, whole(separate, splitting, 0)),
+                Packing::Separate,
+                separate,
+            ),
             (only_if(is_transposable && is_near, whole(transposed, transposing, 0)), Packing::Transposed, transposed),
             (across.as_ref().map_or(usize::MAX, |across| across.cycles), Packing::Across, Tiling::ACROSS),
         ];
@@ -222,6 +236,10 @@ impl Plan {
 
 /// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the L1 cache.
 const LINES_OF_A_SET: i64 = 1024;
+/// The cycles to load a vector number by number.
+const NUMBER_BY_NUMBER: usize = 20;
+/// The cycles that it takes to load a vector from such a line, above those of others: it comes from the second cache.
+const COMPETING_LOAD: usize = 8;
 /// The cycles to begin and to end a tile.
 const TILE: usize = 60;
 /// The same for a strip.

@@ -34,7 +34,9 @@ pub(super) struct Scratch<N> {
     pub(super) products: [Product; PRODUCTS],
     /// For each product, how far the operands are before they are packed.
     pub(super) sources: [Product; PRODUCTS],
+    /// How far the lines of a panel are in the operand: those of the products, or adjacent ones.
     pub(super) offsets: [isize; PRODUCTS],
+    pub(super) are_products_adjacent: bool,
     /// The pieces of a strip in the right operand.
     pub(super) pieces: [Piece; COLUMNS],
     pub(super) output_pieces: [Piece; COLUMNS],

@@ -206,6 +206,9 @@ fn real_shapes_are_those_of_the_loops() {
         check::<MulAddI32>(&mut random, &transposed);
         check::<FmaF32>(&mut random, &transposed);
     }
+    // Lines that compete for a set of the cache.
+    check::<FmaF32>(&mut random, &[each(9, 1, 1024, 0), each(70, 0, 1, 1)]);
+    check::<FmaF32>(&mut random, &[each(20, 1024, 5, 0), each(5, 0, 1, 1024), each(40, 1, 0, 1)]);
     // Depthwise, in both layouts.
     check::<FmaF32>(
         &mut random,
@@ -220,7 +223,10 @@ fn real_shapes_are_those_of_the_loops() {
 #[test]
 fn lanes_across_channels_are_those_of_the_loops() {
     let mut random = Random(11);
-    for (channels, side, taps, stride) in [(40, 7, 3, 1), (17, 4, 5, 1), (33, 6, 3, 2), (16, 12, 2, 3)] {
+    // The last two are loaded row by row.
+    for (channels, side, taps, stride) in
+        [(40, 7, 3, 1), (17, 4, 5, 1), (33, 6, 3, 2), (16, 12, 2, 3), (3, 32, 3, 2), (2, 37, 3, 2)]
+    {
         let source = ((side - 1) * stride + taps) as i64;
         let (c, s, t) = (channels as i64, side as i64, taps as i64);
         let first = [

@@ -66,6 +66,8 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) by_width: Sizes<N>,
     /// The same for rows with a right operand each.
     pub(super) separate: Sizes<N>,
+    /// The same for rows with a right operand each, every second number of which is used.
+    pub(super) separate_even: Sizes<N>,
     /// For rows with the same right operand, whose numbers are adjacent along the products instead of along the columns.
     pub(super) transposed: Sizes<N>,
     /// For vectors that hold a number of each of some iterations of a loop that moves all operands.
@@ -93,6 +95,9 @@ pub(super) trait Vector: Copy {
     /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
     /// these lanes.
     unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;
+    /// Loads every second number, the first and the last of those at the address included. Safety: see [`Vector::load`], for one less
+    /// than twice as many numbers.
+    unsafe fn load_even(address: *const Self::Number) -> Self;
     /// Returns vectors of four adjacent numbers of each lane, whose first ones are at a distance from each other. Safety: see
     /// [`Vector::load`], for these numbers.
     unsafe fn transpose(address: *const Self::Number, stride: isize) -> [Self; 4];
@@ -140,13 +145,13 @@ impl<M: Copy> Tail<M> {
 }
 
 /// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
-/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With `SEPARATE`, rows have
-/// a right operand each.
+/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With a `STRIDE`, rows
+/// have a right operand each, whose numbers of adjacent columns are so far apart, and the same left one.
 ///
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     tile: &Tile<V::Number>,
 ) {
     // SAFETY: promised by the caller.
@@ -154,9 +159,9 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
         let tail = Tail::of::<V>(tile.tail);
         // Two loops over products, one of them without masks.
         if tail.is_whole {
-            run_strip::<V, ROWS, VECTORS, SEPARATE>(tile, Tail { is_whole: true, ..tail });
+            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { is_whole: true, ..tail });
         } else {
-            run_strip::<V, ROWS, VECTORS, SEPARATE>(tile, Tail { is_whole: false, ..tail });
+            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { is_whole: false, ..tail });
         }
     }
 }
@@ -164,7 +169,7 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
@@ -183,16 +188,19 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const SE
         }
         for at in 0..count {
             let product = *products.add(at);
-            let mut vectors = [V::zero(); VECTORS];
-            if !SEPARATE {
+            let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
+            if STRIDE > 0 {
+                number = V::splat(lefts[0].offset(product.left));
+            } else {
                 vectors = load_strip::<V, VECTORS>(right.offset(product.right), tail);
             }
             let mut row = 0;
             while row < ROWS {
-                if SEPARATE {
-                    vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), tail);
+                if STRIDE > 0 {
+                    vectors = load_separate::<V, VECTORS, STRIDE>(rights[row].offset(product.right), tail);
+                } else {
+                    number = V::splat(lefts[row].offset(product.left));
                 }
-                let number = V::splat(lefts[row].offset(product.left));
                 let mut vector = 0;
                 while vector < VECTORS {
                     sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
@@ -357,6 +365,33 @@ unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number,
     }
 }
 
+/// Loads numbers that are `STRIDE` apart, one or two, of the last vector only the lanes of the tail.
+///
+/// # Safety
+/// See [`Vector::load`], for these numbers.
+#[inline(always)]
+unsafe fn load_separate<V: Vector, const VECTORS: usize, const STRIDE: usize>(
+    address: *const V::Number,
+    tail: Tail<V::Mask>,
+) -> [V; VECTORS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if STRIDE == 1 {
+            return load_strip::<V, VECTORS>(address, tail);
+        }
+        let mut vectors = [V::zero(); VECTORS];
+        let mut vector = 0;
+        while vector + 1 < VECTORS {
+            vectors[vector] = V::load_even(address.add(STRIDE * vector * V::LANES));
+            vector += 1;
+        }
+        let address = address.add(STRIDE * vector * V::LANES);
+        vectors[vector] =
+            if tail.is_whole { V::load_even(address) } else { V::gather(address, STRIDE as i32, tail.mask) };
+        vectors
+    }
+}
+
 /// Stores adjacent numbers, of the last vector only the lanes of the tail.
 ///
 /// # Safety
@@ -385,8 +420,9 @@ macro_rules! tiles {
         transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
-            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false>)),*]),*],
-            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true>)),*]),*],
+            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, 0>)),*]),*],
+            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, 1>)),*]),*],
+            separate_even: &[$(&[$(($single, $function::<$vector, $single, $separate, 2>)),*]),*],
             transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
             across: &[&[(8, $lanes::<$vector, 8>), (4, $lanes::<$vector, 4>), (2, $lanes::<$vector, 2>), (1, $lanes::<$vector, 1>)]],
             copies: $copies,

@@ -89,10 +89,14 @@ impl Direction for Load {
     #[inline(always)]
     unsafe fn same<T: Convert>(memory: *mut T, numbers: *mut T::Number, count: usize) {
         // SAFETY: promised by the caller.
-        let number = unsafe { read(memory) }.extended();
-        for at in 0..count {
-            // SAFETY: promised by the caller.
-            unsafe { numbers.add(at).write(number) };
+        unsafe {
+            let number = read(memory).extended();
+            match count {
+                16.. => repeat::<_, 16>(number, numbers, count),
+                8.. => repeat::<_, 8>(number, numbers, count),
+                4.. => repeat::<_, 4>(number, numbers, count),
+                _ => repeat::<_, 1>(number, numbers, count),
+            }
         }
     }
 }
@@ -124,6 +128,23 @@ impl Direction for Store {
         // The last number remains.
         // SAFETY: promised by the caller.
         unsafe { Store::one(memory, numbers.add(count - 1)) }
+    }
+}
+
+/// Writes a number so many times, in chunks, of which the last one overlaps the one before.
+///
+/// # Safety
+/// The numbers are valid and aligned, and at least `CHUNK`.
+#[inline(always)]
+unsafe fn repeat<N: Copy, const CHUNK: usize>(number: N, numbers: *mut N, count: usize) {
+    let (mut at, last) = (0, count - CHUNK);
+    // SAFETY: promised by the caller; chunks are within the numbers.
+    unsafe {
+        while at < last {
+            numbers.add(at).cast::<[N; CHUNK]>().write([number; CHUNK]);
+            at += CHUNK;
+        }
+        numbers.add(last).cast::<[N; CHUNK]>().write([number; CHUNK]);
     }
 }
 
@@ -169,16 +190,48 @@ pub(crate) unsafe fn line<D: Direction, T: Convert>(
     numbers: *mut T::Number,
     count: usize,
 ) {
-    // SAFETY: promised by the caller; there are at least as many elements as in a chunk.
-    unsafe {
-        match stride {
-            1 if count >= 16 => chunks::<D, T, 16>(memory, numbers, count),
-            1 if count >= 8 => chunks::<D, T, 8>(memory, numbers, count),
-            1 if count >= 4 => chunks::<D, T, 4>(memory, numbers, count),
-            0 if count > 0 => D::same::<T>(memory, numbers, count),
-            // With a known distance, LLVM makes vectors of it.
-            2 => strided::<D, T>(memory, 2, numbers, count),
-            _ => strided::<D, T>(memory, stride, numbers, count),
-        }
+    // SAFETY: promised by the caller.
+    unsafe { lines::<D, T>((memory, 0), stride, numbers, (1, count)) }
+}
+
+/// Copies so many lines of so many elements, each as [`line`] does. The first elements of lines are at a distance, and their numbers are
+/// adjacent.
+///
+/// # Safety
+/// As for [`line`], for each of them.
+#[inline(always)]
+pub(crate) unsafe fn lines<D: Direction, T: Convert>(
+    (mut memory, step): (*mut T, i64),
+    stride: i64,
+    mut numbers: *mut T::Number,
+    (lines, count): (usize, usize),
+) {
+    // What is done with a line is decided once. Short ones of the usual lengths, which are constants here, are a vector or two.
+    macro_rules! each_line {
+        ($copy:expr) => {
+            for _ in 0..lines {
+                // SAFETY: promised by the caller; there are at least as many elements as in a chunk. The addresses after the last line
+                // are not used.
+                unsafe { $copy };
+                memory = memory.wrapping_offset(step as isize);
+                numbers = numbers.wrapping_add(count);
+            }
+        };
+    }
+    match (stride, count) {
+        (_, 0) => {}
+        (1, 4) => each_line!(chunks::<D, T, 4>(memory, numbers, 4)),
+        (1, 8) => each_line!(chunks::<D, T, 8>(memory, numbers, 8)),
+        (1, 16) => each_line!(chunks::<D, T, 16>(memory, numbers, 16)),
+        (1, 17..) => each_line!(chunks::<D, T, 16>(memory, numbers, count)),
+        (1, 9..) => each_line!(chunks::<D, T, 8>(memory, numbers, count)),
+        (1, 5..) => each_line!(chunks::<D, T, 4>(memory, numbers, count)),
+        (0, 4) => each_line!(D::same::<T>(memory, numbers, 4)),
+        (0, 8) => each_line!(D::same::<T>(memory, numbers, 8)),
+        (0, 16) => each_line!(D::same::<T>(memory, numbers, 16)),
+        (0, _) => each_line!(D::same::<T>(memory, numbers, count)),
+        // With a known distance, LLVM makes vectors of it.
+        (2, _) => each_line!(strided::<D, T>(memory, 2, numbers, count)),
+        _ => each_line!(strided::<D, T>(memory, stride, numbers, count)),
     }
 }

@@ -4,7 +4,7 @@ use core::arch::aarch64::{
     float32x4_t, int32x4_t, vaddq_f32, vaddq_s32, vcombine_f32, vdup_n_f32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32,
     vget_low_f32, vgetq_lane_f32, vld1_f32, vld1q_f32, vmlaq_s32, vmulq_f32, vreinterpretq_f32_f64,
     vreinterpretq_f32_s32, vreinterpretq_f64_f32, vreinterpretq_s32_f32, vset_lane_f32, vst1_f32, vst1q_f32,
-    vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64,
+    vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vuzp1q_f32, vuzp2q_f32,
 };
 
 use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
@@ -84,6 +84,18 @@ macro_rules! vectors {
                 }
                 // SAFETY: the array has as many numbers as a vector.
                 unsafe { $name::load(numbers.as_ptr()) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_even(address: *const $number) -> $name {
+                let address = address.cast::<f32>();
+                // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond
+                // is loaded.
+                unsafe {
+                    let (first, second) = (vld1q_f32(address), vld1q_f32(address.add(LANES - 1)));
+                    let (first, second) = (vuzp1q_f32(first, first), vuzp2q_f32(second, second));
+                    $name::of(vcombine_f32(vget_low_f32(first), vget_low_f32(second)))
+                }
             }
 
             #[inline(always)]
@@ -216,9 +228,9 @@ fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t;
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
 }
 
 /// Safety: see [`super::Run`].

@@ -67,6 +67,12 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
+    unsafe fn load_even(address: *const O::Number) -> Array<O> {
+        // SAFETY: promised by the caller.
+        unsafe { Array::gather(address, 2, LANES) }
+    }
+
+    #[inline(always)]
     unsafe fn transpose(address: *const O::Number, stride: isize) -> [Array<O>; 4] {
         let mut columns = [Array([O::ZERO; LANES]); 4];
         let mut lane = 0;
@@ -135,9 +141,9 @@ impl<O: Operation + Copy> Vector for Array<O> {
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
 }
 
 /// Safety: see [`super::Run`].

@@ -84,6 +84,15 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            unsafe fn load_even(address: *const $number) -> $name {
+                // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond
+                // is loaded.
+                let (first, second) =
+                    unsafe { (v128_load(address.cast()), v128_load(address.add(LANES - 1).cast())) };
+                $name::of(i32x4_shuffle::<0, 2, 5, 7>(first, second))
+            }
+
+            #[inline(always)]
             unsafe fn transpose(address: *const $number, stride: isize) -> [$name; 4] {
                 // SAFETY: promised by the caller.
                 let rows = unsafe {
@@ -277,11 +286,11 @@ pub(super) fn transposed([first, second, third, fourth]: [v128; 4]) -> [v128; 4]
 }
 
 /// Safety: see [`super::Run`].
-pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     tile: &Tile<V::Number>,
 ) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
 }
 
 /// Safety: see [`super::Run`].

@@ -3,7 +3,7 @@
 //! Elements of short rows are copied to arrays, several rows one behind the other. Loops over such arrays are vectorised as a whole,
 //! and nothing else accesses what they do.
 
-use super::super::lines::{Convert, Direction, Load, Store, line};
+use super::super::lines::{Convert, Direction, Load, Store, lines};
 use super::{Element, Grid, GridMut, no_such_iteration};
 
 /// The most iterations of a tile: few enough that the arrays of some views stay in the first-level cache.
@@ -193,25 +193,22 @@ unsafe fn copy<D: Direction, T: Element, const E: usize>(
             .iter()
             .zip(strides)
             .fold(0i64, |offset, (index, stride)| offset.wrapping_add(stride.wrapping_mul(*index as i64)));
-        let mut address = origin.wrapping_offset(offset as isize).cast::<Same<T>>();
+        let address = origin.wrapping_offset(offset as isize).cast::<Same<T>>();
         // A part of a block, or whole ones along the loop around them.
         let length = rows.min(block - within);
-        let (lines, step) = match merged.checked_sub(1) {
+        let (of_block, step) = match merged.checked_sub(1) {
             Some(around) if length == block => ((counts[around] - first[around]).min(rows / block), strides[around]),
             _ => (1, 0),
         };
         let count = length * tile.columns;
-        for _ in 0..lines {
-            // SAFETY: promised by the caller: the elements are those of the tile's iterations.
-            unsafe { line::<D, Same<T>>(address, strides[last], numbers, count) };
-            numbers = numbers.wrapping_add(count);
-            address = address.wrapping_offset(step as isize);
-        }
-        rows -= length * lines;
+        // SAFETY: promised by the caller: the elements are those of the tile's iterations.
+        unsafe { lines::<D, Same<T>>((address, step), strides[last], numbers, (of_block, count)) };
+        numbers = numbers.wrapping_add(of_block * count);
+        rows -= length * of_block;
         // The next block.
         within = 0;
         first[merged..last].fill(0);
-        let mut passed = lines;
+        let mut passed = of_block;
         for at in (0..merged).rev() {
             first[at] += passed;
             if first[at] < counts[at] {
