@@ -30,15 +30,14 @@ struct Cut {
 }
 
 impl Cut {
-    /// Of strips that have at most so many vectors.
-    fn of(plan: &Plan, widest: usize) -> Cut {
+    fn of(plan: &Plan) -> Cut {
         let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
         let (runs, run) = match plan.packing {
             Packing::CrossingPanels => (1, columns),
             _ => (columns / innermost, innermost),
         };
         let vectors = run.div_ceil(plan.lanes);
-        Cut { runs, run, vectors, strips: vectors.div_ceil(widest) }
+        Cut { runs, run, vectors, strips: vectors.div_ceil(plan.vectors) }
     }
 }
 
@@ -81,7 +80,7 @@ impl<N: Copy> Drive<'_, N> {
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let (batches, rows_of_all) = (plan.batch.count(), plan.rows.count());
-        let cut = Cut::of(plan, self.sizes().len());
+        let cut = Cut::of(plan);
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
         let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
         while products_left > 0 {
@@ -131,18 +130,16 @@ impl<N: Copy> Drive<'_, N> {
     /// Lists the offsets of products, relative to those of the first, which are returned.
     fn list_products(&mut self, sums: &mut Walk<'_>, count: usize) -> Offsets {
         let first = sums.offsets();
-        let Scratch { products, sources, offsets: right_offsets, are_products_adjacent, listed, .. } =
-            &mut *self.scratch;
+        let Scratch { products, sources, offsets: lines, are_products_adjacent, listed, .. } = &mut *self.scratch;
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
             let (mut left, mut right) =
                 (offsets.left.wrapping_sub(first.left) as isize, offsets.right.wrapping_sub(first.right) as isize);
             let step = self.plan.sums.innermost();
-            let lists = products[at..at + run].iter_mut().zip(&mut sources[at..at + run]);
-            for ((product, source), offset) in lists.zip(&mut right_offsets[at..at + run]) {
+            for (product, source) in products[at..at + run].iter_mut().zip(&mut sources[at..at + run]) {
                 *source = Product { left, right };
-                (*product, *offset) = (*source, right);
+                *product = *source;
                 left = left.wrapping_add(step.left as isize);
                 right = right.wrapping_add(step.right as isize);
             }
@@ -152,7 +149,11 @@ impl<N: Copy> Drive<'_, N> {
         if matches!(self.left, Operand::Computed(..)) {
             products.iter_mut().zip(0..).take(count).for_each(|(product, at)| product.left = at);
         }
-        (*listed, *are_products_adjacent) = (Listed::Operand, is_adjacent(&right_offsets[..count]));
+        if matches!(self.plan.packing, Packing::Panels | Packing::CrossingPanels) {
+            lines.iter_mut().zip(sources).take(count).for_each(|(line, source)| *line = source.right);
+            *are_products_adjacent = is_adjacent(&lines[..count]);
+        }
+        *listed = Listed::Operand;
         first
     }
 
