@@ -9,6 +9,7 @@ COLUMNS = {
     "native": "native interpreted",
     "portable": "portable translated",
     "ONNX Runtime": "ONNX Runtime",
+    "XLA": "XLA",
     "IREE": "IREE",
 }
 START = "<!-- Written by benches/real-models/run. -->\n"

@@ -1,11 +1,15 @@
 """Times a call on both sides, in turn."""
 
+import os
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from architectures.of_jax import FUNCTIONS
 from check import inputs, program
 from measure import alternate, google_benchmark, iree_tool, least
 
@@ -41,6 +45,13 @@ def onnx_runtime(folder: Path, about: dict, threads: int):
     return measure
 
 
+def xla(name: str, threads: int, seconds: float) -> float:
+    """Returns the nanoseconds of the shortest call by XLA, in a process with so many cores."""
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+    command = ["taskset", "--cpu-list", cores, sys.executable, str(Path(__file__).with_name("xla.py")), name, str(seconds)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def times(incarnate: Path, folder: Path, about: dict, checked: dict, seconds: float) -> dict:
     """Returns the nanoseconds of a call in each column: `COLUMN THREADS`."""
     incarnate, sides, share = incarnate.resolve(), {}, seconds / REPETITIONS
@@ -57,4 +68,6 @@ def times(incarnate: Path, folder: Path, about: dict, checked: dict, seconds: fl
             sides[f"IREE {threads}"] = partial(google_benchmark, command, folder, share)
         if about["onnx"]:
             sides[f"ONNX Runtime {threads}"] = partial(onnx_runtime(folder, about, threads), share)
+        if about["name"] in FUNCTIONS:
+            sides[f"XLA {threads}"] = partial(xla, about["name"], threads, share)
     return {side: least(samples) for side, samples in alternate(sides, REPETITIONS).items()}

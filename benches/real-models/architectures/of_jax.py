@@ -1,4 +1,4 @@
-"""JAX: a scan, and a step of a diffusion model."""
+"""JAX: a scan, a step of a diffusion model, a perceptron, an LSTM, and the prefill of a transformer."""
 
 from .model import Model, from_jax
 
@@ -82,7 +82,86 @@ def diffusion():
     return function, weights, [image, jnp.float32(500.0), noise]
 
 
+def perceptron():
+    """Three dense layers of a batch of rows."""
+    import jax
+
+    sizes = (784, 512, 256, 10)
+    keys = jax.random.split(jax.random.key(0), len(sizes))
+    weights = [normal(key, *shape) for key, shape in zip(keys, zip(sizes, sizes[1:]))]
+
+    def function(weights, x):
+        for layer in weights[:-1]:
+            x = jax.nn.relu(x @ layer)
+        return jax.nn.softmax(x @ weights[-1])
+
+    return function, weights, [jax.random.normal(keys[-1], (32, sizes[0]))]
+
+
+def lstm():
+    """An LSTM over a sequence."""
+    import jax
+    import jax.numpy as jnp
+
+    keys = jax.random.split(jax.random.key(0), 3)
+    weights = {name: normal(key, WIDTH, 4 * WIDTH) for name, key in zip(("input", "state"), keys)}
+
+    def function(weights, xs):
+        def step(carry, x):
+            hidden, cell = carry
+            gates = x @ weights["input"] + hidden @ weights["state"]
+            write, keep, read, value = jnp.split(gates, 4)
+            cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(value)
+            hidden = jax.nn.sigmoid(read) * jnp.tanh(cell)
+            return (hidden, cell), hidden
+
+        return jax.lax.scan(step, (jnp.zeros(WIDTH), jnp.zeros(WIDTH)), xs)[1]
+
+    return function, weights, [jax.random.normal(keys[-1], (STEPS, WIDTH))]
+
+
+def prefill():
+    """The layers of a small decoder over a whole prompt."""
+    import jax
+    import jax.numpy as jnp
+
+    layers, heads, width, length = 4, 4, 256, 64
+    shapes = {"qkv": (width, 3 * width), "out": (width, width), "up": (width, 4 * width), "down": (4 * width, width)}
+    keys = jax.random.split(jax.random.key(0), layers * len(shapes) + 1)
+    named = [(layer, name) for layer in range(layers) for name in shapes]
+    weights = [{} for _ in range(layers)]
+    for key, (layer, name) in zip(keys, named):
+        weights[layer][name] = normal(key, *shapes[name])
+
+    def layer_norm(x):
+        return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    def function(weights, x):
+        mask = jnp.tril(jnp.ones((length, length), bool))
+        for layer in weights:
+            q, k, v = jnp.split((layer_norm(x) @ layer["qkv"]).reshape(length, heads, -1).swapaxes(0, 1), 3, axis=-1)
+            scores = jnp.where(mask, q @ k.swapaxes(1, 2) * (width // heads) ** -0.5, -jnp.inf)
+            attended = (jax.nn.softmax(scores) @ v).swapaxes(0, 1).reshape(length, width)
+            x = x + attended @ layer["out"]
+            x = x + jax.nn.gelu(layer_norm(x) @ layer["up"]) @ layer["down"]
+        return x
+
+    return function, weights, [jax.random.normal(keys[-1], (length, width))]
+
+
+# By the names of the models: what XLA is timed with.
+FUNCTIONS = {
+    "scan": scan,
+    "diffusion": diffusion,
+    "jax_mlp": perceptron,
+    "jax_lstm": lstm,
+    "jax_prefill": prefill,
+}
+
 MODELS = [
     Model("scan", "gated recurrence by `lax.scan`", "JAX, StableHLO", f"{STEPS} steps of {WIDTH}", from_jax(scan)),
     Model("diffusion", "diffusion step, a U-Net", "JAX, StableHLO", f"1x{SIDE}x{SIDE}x3", from_jax(diffusion)),
+    Model("jax_mlp", "perceptron, 784 to 10", "JAX, StableHLO", "32x784", from_jax(perceptron)),
+    Model("jax_lstm", "LSTM by `lax.scan`", "JAX, StableHLO", f"{STEPS} steps of {WIDTH}", from_jax(lstm)),
+    Model("jax_prefill", "decoder, 4 layers, prefill", "JAX, StableHLO", "64 tokens of 256", from_jax(prefill)),
 ]

@@ -5,29 +5,39 @@ use super::Loop;
 /// The most loops of a contraction that is planned; those with more run as they stand.
 pub(super) const MAX_LOOPS: usize = 16;
 
-/// Up to [`MAX_LOOPS`] loops, the outermost first.
+/// The most loops of a kind, after those are merged that go on where the next one ends; else a contraction runs as it stands.
+const MAX_OF_A_KIND: usize = 8;
+
+/// Up to [`MAX_OF_A_KIND`] loops, the outermost first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loops {
-    loops: [Loop; MAX_LOOPS],
+    loops: [Loop; MAX_OF_A_KIND],
     length: usize,
 }
 
 impl Loops {
+    pub(super) fn of(only: Loop) -> Loops {
+        let mut loops = Loops::default();
+        (loops.loops[0], loops.length) = (only, 1);
+        loops
+    }
+
     #[inline]
     pub(super) fn as_slice(&self) -> &[Loop] {
         &self.loops[..self.length]
     }
 
-    /// Adds a loop within the others. What [`MAX_LOOPS`] loops are made of has no more.
-    pub(super) fn push(&mut self, inner: Loop) {
-        if let Some(slot) = self.loops.get_mut(self.length) {
-            *slot = inner;
-            self.length += 1;
-        }
+    /// Adds a loop within the others. None where there is no room for it.
+    #[must_use]
+    pub(super) fn push(&mut self, inner: Loop) -> Option<()> {
+        *self.loops.get_mut(self.length)? = inner;
+        self.length += 1;
+        Some(())
     }
 
-    /// Adds a loop within the others; the innermost one becomes longer where it goes on with the same strides.
-    pub(super) fn push_merged(&mut self, inner: Loop) {
+    /// As [`Loops::push`]; the innermost loop becomes longer where the new one goes on with the same strides.
+    #[must_use]
+    pub(super) fn push_merged(&mut self, inner: Loop) -> Option<()> {
         let goes_on = |outer: &Loop| {
             let span = |stride: i64| stride.wrapping_mul(inner.count as i64);
             (outer.output, outer.left, outer.right) == (span(inner.output), span(inner.left), span(inner.right))
@@ -39,9 +49,7 @@ impl Loops {
             (outer.output, outer.left, outer.right) = (inner.output, inner.left, inner.right);
             Some(())
         });
-        if merged.is_none() {
-            self.push(inner);
-        }
+        merged.or_else(|| self.push(inner))
     }
 
     /// Takes a loop out.
@@ -103,18 +111,18 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Loops that go on where the next one of their kind ends are merged with it.
-    pub(super) fn of(loops: impl Iterator<Item = Loop>) -> Kinds {
+    /// Loops that go on where the next one of their kind ends are merged with it. None where too many of a kind are left.
+    pub(super) fn of(loops: impl Iterator<Item = Loop>) -> Option<Kinds> {
         let mut kinds = Kinds::default();
         for each in loops.filter(|each| each.count != 1) {
             match (each.output != 0, each.left != 0, each.right != 0) {
-                (false, ..) => kinds.sums.push_merged(each),
-                (true, _, false) => kinds.rows.push_merged(each),
-                (true, false, true) => kinds.columns.push_merged(each),
-                (true, true, true) => kinds.batch.push_merged(each),
+                (false, ..) => kinds.sums.push_merged(each)?,
+                (true, _, false) => kinds.rows.push_merged(each)?,
+                (true, false, true) => kinds.columns.push_merged(each)?,
+                (true, true, true) => kinds.batch.push_merged(each)?,
             }
         }
-        kinds
+        Some(kinds)
     }
 }
 
@@ -150,14 +158,14 @@ impl Offsets {
 #[derive(Clone, Debug)]
 pub(super) struct Walk<'a> {
     loops: &'a [Loop],
-    indices: [usize; MAX_LOOPS],
+    indices: [usize; MAX_OF_A_KIND],
     offsets: Offsets,
 }
 
 impl<'a> Walk<'a> {
     #[inline]
     pub(super) fn new(loops: &'a Loops) -> Walk<'a> {
-        Walk { loops: loops.as_slice(), indices: [0; MAX_LOOPS], offsets: Offsets::default() }
+        Walk { loops: loops.as_slice(), indices: [0; MAX_OF_A_KIND], offsets: Offsets::default() }
     }
 
     /// The present iteration.
@@ -203,6 +211,7 @@ fn subtract(offsets: Offsets, of: &Loop) -> Offsets {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -215,20 +224,24 @@ mod tests {
         let mut loops = Loops::default();
         [each(3, 20, 0, 40), each(4, 5, 0, 10), each(5, 1, 0, 2)]
             .into_iter()
-            .for_each(|inner| loops.push_merged(inner));
+            .for_each(|inner| loops.push_merged(inner).unwrap());
         assert_eq!(loops.as_slice(), [each(60, 1, 0, 2)]);
-        loops.push_merged(each(2, 1, 0, 2));
+        loops.push_merged(each(2, 1, 0, 2)).unwrap();
         assert_eq!((loops.as_slice().len(), loops.count()), (2, 120));
         let mut still = Loops::default();
-        [each(usize::MAX, 0, 0, 0); 2].into_iter().for_each(|inner| still.push_merged(inner));
+        [each(usize::MAX, 0, 0, 0); 2].into_iter().for_each(|inner| still.push_merged(inner).unwrap());
         assert_eq!((still.as_slice().len(), still.count()), (2, usize::MAX));
         assert_eq!((loops.remove(0), loops.innermost()), (each(60, 1, 0, 2), each(2, 1, 0, 2)));
+        let many = |count: usize| Kinds::of((0..count).map(|at| each(2, 1 << (2 * at), 0, 1)));
+        assert!(many(MAX_OF_A_KIND).is_some() && many(MAX_OF_A_KIND + 1).is_none());
     }
 
     #[test]
     fn walks_visit_every_iteration_in_order() {
         let mut loops = Loops::default();
-        [each(2, 100, 1, 0), each(3, 10, 0, 7), each(4, 1, 0, 1)].into_iter().for_each(|inner| loops.push(inner));
+        [each(2, 100, 1, 0), each(3, 10, 0, 7), each(4, 1, 0, 1)]
+            .into_iter()
+            .for_each(|inner| loops.push(inner).unwrap());
         let mut walk = Walk::new(&loops);
         for round in 0..2 {
             for (i, j, k) in (0..24i64).map(|n| (n / 12, n / 4 % 3, n % 4)) {

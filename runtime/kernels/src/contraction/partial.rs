@@ -74,7 +74,7 @@ impl Partial {
         if loops.len() > MAX_LOOPS {
             return None;
         }
-        let Kinds { batch, rows, columns, sums: mut outer } = Kinds::of(loops.iter().copied());
+        let Kinds { batch, rows, columns, sums: mut outer } = Kinds::of(loops.iter().copied())?;
         let along = outer.as_slice().iter().rposition(|each| each.left == 1 && each.right == 1)?;
         let along = outer.remove(along);
         let adjacent = |loops: &Loops| loops.as_slice().iter().find(|each| each.output == 1).copied();

@@ -13,6 +13,8 @@ pub struct Machine {
     pub name: &'static str,
     /// Elements of 32 bits in a vector.
     pub lanes: usize,
+    /// The most vectors of a strip, unless tiles of a wider one hold all rows.
+    pub vectors: usize,
     /// The most rows of a tile whose strips have one vector, two, and so on: accumulators, a strip of the right operand and a number of
     /// the left one are in registers.
     pub rows: &'static [usize],
@@ -25,20 +27,33 @@ pub struct Machine {
 impl Machine {
     /// 512-bit vectors, 32 of them.
     pub const X86_64_V4: Machine =
-        Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8], transposed: &[4] };
+        Machine { name: "x86-64-v4", lanes: 16, vectors: 4, rows: &[8, 8, 8, 6], separate: &[8, 8], transposed: &[4] };
     /// 256-bit vectors, 16 of them.
-    pub const X86_64_V3: Machine =
-        Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8], transposed: &[4; 2] };
+    pub const X86_64_V3: Machine = Machine {
+        name: "x86-64-v3",
+        lanes: 8,
+        vectors: 2,
+        rows: &[8, 6, 4, 2, 1, 1, 1, 1],
+        separate: &[8],
+        transposed: &[4; 2],
+    };
     /// 128-bit vectors, 32 of them.
-    pub const NEON: Machine =
-        Machine { name: "neon", lanes: 4, rows: &[8, 8, 6, 4], separate: &[8, 4], transposed: &[4, 4, 2, 2] };
+    pub const NEON: Machine = Machine {
+        name: "neon",
+        lanes: 4,
+        vectors: 4,
+        rows: &[8, 8, 6, 4],
+        separate: &[8, 4],
+        transposed: &[4, 4, 2, 2],
+    };
     /// The 128-bit vectors of WebAssembly, of which engines for x86-64 keep 15 in registers.
-    pub const SIMD128: Machine = Machine { name: "simd128", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };
+    pub const SIMD128: Machine =
+        Machine { name: "simd128", lanes: 4, vectors: 2, rows: &[8, 4], separate: &[4], transposed: &[4] };
     /// The same in an engine whose relaxed instructions round a product and a sum once.
     pub const RELAXED_SIMD: Machine = Machine { name: "relaxed-simd", ..Machine::SIMD128 };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
     pub const PORTABLE: Machine =
-        Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };
+        Machine { name: "portable", lanes: 4, vectors: 2, rows: &[8, 4], separate: &[4], transposed: &[4] };
 }
 
 /// Where vectors of the right operand are loaded from.
@@ -121,13 +136,13 @@ impl Plan {
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
     fn oriented(loops: &[Loop], machine: &Machine, is_swapped: bool, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
         let oriented = loops.iter().map(|each| if is_swapped { each.swapped() } else { *each });
-        let Kinds { batch, rows, mut columns, sums } = Kinds::of(oriented);
+        let Kinds { batch, rows, mut columns, sums } = Kinds::of(oriented)?;
         if columns.as_slice().is_empty() && rows.as_slice().is_empty() {
             return None;
         }
         if let Some(at) = adjacent(&columns) {
             let innermost = columns.remove(at);
-            columns.push(innermost);
+            columns.push(innermost)?;
         }
         let mut plan = Plan {
             batch,
@@ -150,9 +165,10 @@ impl Plan {
         let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
         let innermost = self.columns.innermost();
         let runs = columns / innermost.count.max(1);
-        let within = Tiling::of(machine.lanes, machine.rows, false, rows, runs, innermost.count);
-        let crossing = Tiling::of(machine.lanes, machine.rows, false, rows, 1, columns);
-        let separate = Tiling::of(machine.lanes, machine.separate, true, runs, rows, innermost.count);
+        let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, runs, innermost.count);
+        let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, 1, columns);
+        let separate =
+            Tiling::of(machine.lanes, (machine.separate.len(), machine.separate), true, runs, rows, innermost.count);
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are.
         let vectors = runs * innermost.count.div_ceil(machine.lanes);
         let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
@@ -187,16 +203,17 @@ impl Plan {
         let any_sum = |is_slow: fn(i64, i64) -> bool| {
             self.sums.as_slice().iter().any(|each| is_slow(each.right, machine.lanes as i64))
         };
-        let loading = match (any_sum(|stride, _| stride % LINES_OF_A_SET == 0), any_sum(|stride, lanes| stride % lanes != 0)) {
-            (true, _) => within.vectors_loaded * runs * COMPETING_LOAD,
-            (_, true) => within.vectors_loaded * runs / 3,
-            _ => 0,
-        };
+        let loading =
+            match (any_sum(|stride, _| stride % LINES_OF_A_SET == 0), any_sum(|stride, lanes| stride % lanes != 0)) {
+                (true, _) => within.vectors_loaded * runs * COMPETING_LOAD,
+                (_, true) => within.vectors_loaded * runs / 3,
+                _ => 0,
+            };
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
         let transposed =
-            Tiling::of(machine.lanes, &machine.transposed[..widths], false, rows, runs, innermost.count);
+            Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
         let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
         let ways = [
@@ -218,11 +235,9 @@ impl Plan {
         match (packing, across) {
             (Packing::Separate, _) => {
                 // A row is an iteration of the other loops of the columns.
-                let mut innermost = Loops::default();
                 self.rows = self.columns;
-                self.rows.remove(self.columns.as_slice().len() - 1);
-                innermost.push(self.columns.innermost());
-                self.columns = innermost;
+                let innermost = self.rows.remove(self.columns.as_slice().len() - 1);
+                self.columns = Loops::of(innermost);
             }
             (Packing::Across, Some(across)) => {
                 self.across = self.batch.remove(across.at);
@@ -303,11 +318,22 @@ impl Tiling {
     /// Of [`Packing::Across`].
     const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, vectors_loaded: 0, beginning: 0 };
 
-    /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors.
-    fn of(lanes: usize, tile_rows: &[usize], is_separate: bool, rows: usize, runs: usize, columns: usize) -> Tiling {
+    /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors. Strips have at most the usual number of
+    /// vectors, or more where tiles hold all rows.
+    fn of(
+        lanes: usize,
+        (usual, tile_rows): (usize, &[usize]),
+        is_separate: bool,
+        rows: usize,
+        runs: usize,
+        columns: usize,
+    ) -> Tiling {
         let vectors = columns.div_ceil(lanes).max(1);
+        // Few rows need many vectors, as an addition waits for the one before.
+        let holds_all = |width: &usize| tile_rows[*width - 1] >= rows;
+        let widest = (usual..=tile_rows.len()).rev().find(holds_all).unwrap_or(usual);
         // As few strips as possible, of equal width.
-        let strips = vectors.div_ceil(tile_rows.len());
+        let strips = vectors.div_ceil(widest);
         let width = vectors.div_ceil(strips);
         let tile = tile_rows[width - 1];
         // Two multiplications and additions, or two loads, a cycle; and an addition of a sum waits four cycles for the one before.

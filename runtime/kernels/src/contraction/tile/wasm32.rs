@@ -333,7 +333,7 @@ operations! {
     MUL_ADD_I32: MulAddI32x4, i32, [1: 8 4 2 1; 2: 4 2 1;];
 }
 operations! {
-    Machine { rows: &[4], ..Machine::SIMD128 };
+    Machine { vectors: 1, rows: &[4], ..Machine::SIMD128 };
     FMA_F32: FmaF32x4, f32, [1: 4 2 1;];
 }
 

@@ -2,17 +2,18 @@
 
 use core::arch::x86_64::{
     __m256, __m256i, __m512, __m512i, __mmask16, _mm_loadu_ps, _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_extractf128_ps,
-    _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32,
-    _mm256_mask_i32gather_ps, _mm256_maskload_epi32, _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps,
-    _mm256_mul_ps, _mm256_mullo_epi32, _mm256_permute4x64_pd, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
+    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
+    _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
+    _mm256_permute4x64_pd, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
     _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32,
     _mm512_add_ps, _mm512_castps_si512, _mm512_castps128_ps512, _mm512_castps512_ps128, _mm512_castsi512_ps,
     _mm512_extractf32x4_ps, _mm512_fmadd_ps, _mm512_insertf32x4, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_i32gather_epi32, _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_permutex2var_ps, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_ps, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_unpackhi_ps, _mm512_unpacklo_ps,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_permutex2var_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_ps, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_unpackhi_ps, _mm512_unpacklo_ps,
 };
 
 use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
@@ -424,7 +425,7 @@ macro_rules! operations {
             [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
             transposed [1: 4 2 1;]);
         tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
-            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;],
+            [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
             transposed [1: 4 2 1; 2: 4 2 1;]);
     )* };
 }
