@@ -85,11 +85,8 @@ macro_rules! vectors {
 
             #[inline(always)]
             unsafe fn load_even(address: *const $number) -> $name {
-                // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond
-                // is loaded.
-                let (first, second) =
-                    unsafe { (v128_load(address.cast()), v128_load(address.add(LANES - 1).cast())) };
-                $name::of(i32x4_shuffle::<0, 2, 5, 7>(first, second))
+                // SAFETY: promised by the caller.
+                $name::of(unsafe { even(address.cast()) })
             }
 
             #[inline(always)]
@@ -283,6 +280,15 @@ pub(super) fn transposed([first, second, third, fourth]: [v128; 4]) -> [v128; 4]
         i64x2_shuffle::<0, 2>(high, high_next),
         i64x2_shuffle::<1, 3>(high, high_next),
     ]
+}
+
+/// Loads every second number of seven of 32 bits.
+///
+/// Safety: the numbers are valid at their addresses.
+pub(super) unsafe fn even(address: *const f32) -> v128 {
+    // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond is loaded.
+    let (first, second) = unsafe { (v128_load(address.cast()), v128_load(address.add(LANES - 1).cast())) };
+    i32x4_shuffle::<0, 2, 5, 7>(first, second)
 }
 
 /// Safety: see [`super::Run`].

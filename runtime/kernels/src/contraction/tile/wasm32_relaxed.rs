@@ -5,8 +5,8 @@ use core::arch::wasm32::{f32x4_add, f32x4_extract_lane, f32x4_relaxed_madd, f32x
 use core::hint::black_box;
 
 use super::wasm32::{
-    LANES, MulAddF32x4, MulAddI32x4, across, gather, load_some, operations, scatter, store_some, tile, transposed,
-    transposing, vectors,
+    LANES, MulAddF32x4, MulAddI32x4, across, even, gather, load_some, operations, scatter, store_some, tile,
+    transposed, transposing, vectors,
 };
 use super::{Machine, Tiles, Vector, tiles};
 use crate::contraction::copy::Copies;
