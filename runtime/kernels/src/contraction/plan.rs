@@ -160,6 +160,19 @@ impl Plan {
         Some((plan, cycles))
     }
 
+    /// The cycles that loads of so many vectors of the right operand take for each product, above those of aligned ones: longer
+    /// across lines of the cache, and much longer from lines that compete for a set of it.
+    fn load_cycles(&self, lanes: usize, vectors: usize) -> usize {
+        let sums = self.sums.as_slice();
+        if sums.iter().any(|each| each.right % LINES_OF_A_SET == 0) {
+            vectors.saturating_mul(COMPETING_LOAD)
+        } else if sums.iter().any(|each| each.right % lanes as i64 != 0) {
+            vectors / 3
+        } else {
+            0
+        }
+    }
+
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
     fn choose(&mut self, machine: &Machine, [is_left_computed, is_computed]: [bool; 2]) -> usize {
         let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
@@ -197,18 +210,9 @@ impl Plan {
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
         let (is_adjacent, is_even) = (is_loadable(1), is_loadable(2));
         // Of every second element, vectors are made of two; those that are not whole are loaded number by number.
-        let parts = if innermost.count % machine.lanes == 0 { 0 } else { runs * NUMBER_BY_NUMBER };
+        let parts = if innermost.count.is_multiple_of(machine.lanes) { 0 } else { runs * NUMBER_BY_NUMBER };
         let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
-        // Vectors that are loaded across lines of the cache take longer, and much longer from lines that compete for a set of it.
-        let any_sum = |is_slow: fn(i64, i64) -> bool| {
-            self.sums.as_slice().iter().any(|each| is_slow(each.right, machine.lanes as i64))
-        };
-        let loading =
-            match (any_sum(|stride, _| stride % LINES_OF_A_SET == 0), any_sum(|stride, lanes| stride % lanes != 0)) {
-                (true, _) => within.vectors_loaded * runs * COMPETING_LOAD,
-                (_, true) => within.vectors_loaded * runs / 3,
-                _ => 0,
-            };
+        let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs);
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
