@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::buffer::BUFFER_BYTES;
 use crate::vm::{self, AtomicU64, Block, BlockPool, Chunk, Ledger, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
@@ -58,6 +57,8 @@ pub(super) struct Pool {
     recent_live: AtomicU64,
     state_live: AtomicU64,
     limit: u64,
+    /// Bytes that a block is charged besides its own: those of the objects around it.
+    overhead: u64,
 }
 
 /// Small blocks, each with its class.
@@ -101,14 +102,15 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 }
 
 impl Pool {
-    /// A pool that hands out at most `limit` bytes at once.
-    pub(super) fn new(limit: u64) -> Arc<Pool> {
+    /// A pool that hands out at most `limit` bytes at once, and charges `overhead` bytes more for each block.
+    pub(super) fn new(limit: u64, overhead: u64) -> Arc<Pool> {
         Arc::new(Pool {
             recent: TryLock::default(),
             state: Lock::default(),
             recent_live: AtomicU64::new(0),
             state_live: AtomicU64::new(0),
             limit,
+            overhead,
         })
     }
 
@@ -186,7 +188,7 @@ impl Pool {
         let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
             return Err(too_large(length, self.limit));
         };
-        let charge = ledger.charge(capacity as u64 + BUFFER_BYTES)?;
+        let charge = ledger.charge(capacity as u64 + self.overhead)?;
         let block = match self.take_recent(class, length) {
             Some(block) => block,
             None => self.take(class, capacity, size)?,
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn freed_memory_is_reused_and_trimmed() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         let first = Storage::allocate(&pool, 1000, Ledger::HOST).unwrap();
         let address = first.base().0;
         drop(first);
@@ -407,7 +409,7 @@ mod tests {
 
     #[test]
     fn blocks_of_all_sizes_are_found_again_and_counted() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         // More small sizes than there are recent blocks, and a large one.
         let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
         let all: u64 = sizes.iter().sum();
@@ -436,7 +438,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {
             let storage = Storage::allocate(&pool, length, Ledger::HOST).unwrap();
             assert_eq!(storage.base().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
@@ -457,19 +459,19 @@ mod tests {
 
     #[test]
     fn the_limit_is_kept_and_absurd_sizes_are_refused() {
-        let pool = Pool::new(4096);
+        let pool = Pool::new(4096, 0);
         let held = Storage::allocate(&pool, 4000, Ledger::HOST).unwrap();
         let error = Storage::allocate(&pool, 100, Ledger::HOST).unwrap_err();
         assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
         drop(held);
         assert!(Storage::allocate(&pool, 100, Ledger::HOST).is_ok());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), u64::MAX, Ledger::HOST).is_err());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), 1 << 62, Ledger::HOST).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX, 0), u64::MAX, Ledger::HOST).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX, 0), 1 << 62, Ledger::HOST).is_err());
     }
 
     #[test]
     fn blocks_in_use_are_charged_and_a_limited_pool_keeps_few() {
-        let (pool, ledger) = (Pool::new(1 << 20), Ledger::new(1 << 20, 10));
+        let (pool, ledger) = (Pool::new(1 << 20, 0), Ledger::new(1 << 20, 10));
         let held = Storage::allocate(&pool, 100_000, &ledger).unwrap();
         assert!(ledger.bytes() >= 100_000 && ledger.objects() == 1);
         assert!(Storage::allocate(&pool, 1 << 20, &ledger).is_err());
@@ -490,7 +492,7 @@ mod tests {
     #[test]
     fn recent_blocks_count_against_the_limit() {
         let limit = 32 << 20;
-        let pool = Pool::new(limit);
+        let pool = Pool::new(limit, 0);
         let allocate = |length: u64| Storage::allocate(&pool, length, Ledger::HOST);
         drop(allocate(60_000).unwrap());
         let most = allocate(limit - 60_000).unwrap();
@@ -506,7 +508,7 @@ mod tests {
 
     #[test]
     fn many_threads_share_a_pool() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 let pool = &pool;

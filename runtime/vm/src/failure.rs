@@ -6,6 +6,12 @@ use crate::{Error, Result, StatusCode};
 /// innermost ones tell what happens.
 pub const CALLER_PLACES: usize = 16;
 
+/// Adds a function to the locations of an error.
+#[cold]
+pub(crate) fn locate(error: Error, module: &str, function: &str) -> Error {
+    error.at(crate::Place { module: Some(module.into()), function: Some(function.into()), ..crate::Place::default() })
+}
+
 /// What `fail` does: a status of zero is no failure.
 #[inline]
 pub fn fail(status: i32, message: &str) -> Result<()> {

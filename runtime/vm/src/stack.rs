@@ -12,8 +12,8 @@ use core::time::Duration;
 
 use super::call::CallBuffer;
 use super::failure;
-use super::interpreter::Scratch;
 use super::interpreter::frames::FrameStore;
+use super::interpreter::nests::Scratch;
 use super::ledger::Ledger;
 use super::list::LIST_ELEMENT_BYTES;
 #[cfg(feature = "std")]

@@ -3,7 +3,7 @@
 mod code;
 pub(super) mod frames;
 mod lower;
-mod nests;
+pub(super) mod nests;
 mod operation;
 mod run;
 #[cfg(test)]
@@ -31,7 +31,6 @@ use crate::{Error, Result};
 use code::Code;
 use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
-pub(super) use nests::Scratch;
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
