@@ -470,7 +470,7 @@ fn globals_are_charged_to_the_ledger() {
     let ledger = Ledger::new(8192, 10);
     let context = state(ledger.clone()).unwrap();
     assert!(ledger.bytes() >= 4096 && ledger.objects() == 1, "{ledger:?}");
-    // A fork has globals of its own, for which there is no room.
+    // A fork has globals of its own, for which there is no memory.
     assert_eq!(context.fork().unwrap_err().code(), StatusCode::ResourceExhausted);
     drop(context);
     assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));

@@ -15,19 +15,19 @@ pub const MINIMUM_ALIGNMENT: usize = 64;
 const CHUNKED_FROM: usize = 64 * 1024;
 const PAGE: usize = 4096;
 
-/// Blocks of a chunk begin at different places of their first page: kernels that walk several buffers in step would
+/// Blocks of a chunk begin at different offsets in their first page: kernels that walk several buffers in step would
 /// otherwise touch addresses that agree in their low 12 bits, which processors take for dependences and cache sets for one.
 const COLORS: usize = 8;
 /// Bytes from one color to the next: a multiple of the alignment that is no power of two.
 const COLOR_STEP: usize = 576;
 /// Bytes that may always be cached, whatever the peak was.
 const CACHE_FLOOR: usize = 64 << 20;
-/// How many larger size classes are looked through before the system is asked.
+/// How many larger size classes are searched before the system is asked.
 const LARGER_CLASSES: usize = 2;
 /// Small blocks that are at hand without the lock.
 const RECENT: usize = 4;
 
-/// What an allocator has handed out, in bytes of the requested sizes.
+/// What an allocator has allocated, in bytes of the requested sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocatorStatistics {
     /// Bytes that are allocated now.
@@ -46,7 +46,7 @@ pub struct AllocatorStatistics {
 
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
 ///
-/// The small blocks that were freed last are apart, behind a lock that is tried and never waited for: to a program that frees
+/// The small blocks that were freed last are kept separately, behind a lock that is tried and never waited for: to a program that frees
 /// and allocates the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and
 /// reads what the other one has counted where it needs all that is live: exact if one thread allocates, and otherwise off by one
 /// small block that is under way. A pool whose limit is not many times what may be recent does without.
@@ -65,7 +65,7 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Recent {
     blocks: [Option<(usize, SoleBuffer)>; RECENT],
-    /// Which block makes room for the next one.
+    /// Which block the next one replaces.
     next: usize,
     /// `live` modulo the width, as more may be freed than was allocated here; `peak` is that of both parts.
     statistics: AllocatorStatistics,
@@ -102,7 +102,7 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 }
 
 impl Pool {
-    /// A pool that hands out at most `limit` bytes at once, and charges `overhead` bytes more for each block.
+    /// Creates a pool of which at most `limit` bytes are in use at once, and which charges `overhead` bytes more for each block.
     pub(super) fn new(limit: u64, overhead: u64) -> Arc<Pool> {
         Arc::new(Pool {
             recent: TryLock::default(),
@@ -114,7 +114,7 @@ impl Pool {
         })
     }
 
-    /// True where there is a bound to what may be handed out.
+    /// True where there is a bound to what may be in use.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit != u64::MAX
@@ -164,9 +164,9 @@ impl Pool {
             statistics.freed = statistics.freed.wrapping_add(length);
             self.recent_live.store(statistics.live, Ordering::Relaxed);
             let mut blocks = recent.blocks.iter_mut();
-            match blocks.find(|place| place.is_none()) {
-                Some(place) => {
-                    *place = block.take();
+            match blocks.find(|slot| slot.is_none()) {
+                Some(slot) => {
+                    *slot = block.take();
                     None
                 }
                 None => {
@@ -259,7 +259,7 @@ impl Pool {
         let block = Block::of_chunk(Arc::clone(&chunk), color, capacity)?;
         let used = color + capacity;
         let left = |chunk: &Chunk, used: usize| chunk.length() - used;
-        // The chunk with more room left serves the next blocks.
+        // The chunk with more space left serves the next blocks.
         if state.chunk.as_ref().is_none_or(|(old, old_used)| left(old, *old_used) < left(&chunk, used)) {
             state.chunk = Some((chunk, used));
         }
@@ -413,7 +413,7 @@ mod tests {
         // More small sizes than there are recent blocks, and a large one.
         let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
         let all: u64 = sizes.iter().sum();
-        for turn in 1..=3 {
+        for round in 1..=3 {
             let held: Vec<_> =
                 sizes.iter().map(|size| Storage::allocate(&pool, *size, Ledger::HOST).unwrap()).collect();
             for (index, storage) in held.iter().enumerate() {
@@ -425,10 +425,10 @@ mod tests {
                 assert!(bytes.iter().all(|byte| usize::from(*byte) == index), "two buffers have the same block");
             }
             let statistics = pool.statistics();
-            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, turn * all));
+            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, round * all));
             drop(held);
             let statistics = pool.statistics();
-            assert_eq!((statistics.live, statistics.freed), (0, turn * all));
+            assert_eq!((statistics.live, statistics.freed), (0, round * all));
             assert!(statistics.cached >= all);
             assert_eq!(statistics.system_allocations, sizes.len() as u64);
         }

@@ -329,7 +329,7 @@ impl Stack {
         self.fuel.charge(units)
     }
 
-    /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
+    /// Takes the steps of a loop nest of translated code, which runs without checking the time; false if they do not last,
     /// or are so many that the time must be checked in between.
     #[inline]
     pub fn take_steps(&mut self, steps: usize) -> bool {

@@ -15,7 +15,7 @@ use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
 use smallvec::SmallVec;
 
-/// The most iterations that run in order without a look at the clock: a few seconds.
+/// The most iterations that run sequentially without a check of the time: a few seconds.
 const LONGEST_IN_ORDER: usize = 1 << 28;
 
 /// The registers of a frame, and what else nests read.
