@@ -396,7 +396,7 @@ fn runaway_programs_end_within_their_limits() {
     for _ in 0..3 {
         let error = context.function("recurse").unwrap().call(&[Value::I32(1)]).unwrap_err();
         assert_eq!(error.code(), StatusCode::ResourceExhausted);
-        assert_eq!(error.places()[0].function.as_deref(), Some("recurse"));
+        assert_eq!(error.locations()[0].function.as_deref(), Some("recurse"));
         let error = context.function("spin").unwrap().call(&[]).unwrap_err();
         assert_eq!(error.code(), StatusCode::ResourceExhausted);
         let hoard = context.function("hoard").unwrap();
