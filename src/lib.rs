@@ -70,7 +70,7 @@ pub use incarnate_runtime::session::{
     SessionBuilder, Signature, Tensor, ToTensor, ToValue, ValueInfo, ValueType,
 };
 pub use incarnate_runtime::vm::{CallValues, Context, Ledger, Limits, Module, Ref, Signal, Value};
-pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
+pub use incarnate_runtime::{Error, Location, Result, ResultExt, StatusCode};
 #[cfg(all(feature = "web", target_family = "wasm"))]
 #[doc(hidden)]
 pub use incarnate_runtime::{web, web_program};

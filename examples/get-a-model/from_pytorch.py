@@ -9,6 +9,7 @@ dialect `torch`. A model that `torch.export` does not take may still go through 
 `torch.onnx.export(model, (image,), "net.onnx", dynamo=False)`.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -37,16 +38,30 @@ def decompositions() -> dict:
     return table
 
 
+def declare(function: ir.Operation, inputs: list[str]) -> None:
+    """Names the inputs of an imported function. The importer drops their names; the compiler keeps a declaration."""
+
+    def listed(types: list[ir.Type], names: list[str]) -> str:
+        parts = [re.fullmatch(r"!torch\.vtensor<\[(.*)\],s?(\w+)>", str(ty)).groups() for ty in types]
+        shapes = ["".join(f"{extent}x" for extent in extents.split(",") if extent) for extents, _ in parts]
+        return ", ".join(f"%{name}: tensor<{shape}{part[1]}>" for name, shape, part in zip(names, shapes, parts, strict=True))
+
+    ty = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    outputs = [f"output{index}" for index in range(len(ty.results))]
+    text = f"sync func @main({listed(ty.inputs, inputs)}) -> ({listed(ty.results, outputs)})"
+    function.attributes["iree.reflection"] = ir.DictAttr.get({"iree.abi.declaration": ir.StringAttr.get(text)})
+
+
 def export(model: torch.nn.Module, inputs: tuple, path: Path) -> torch.export.ExportedProgram:
-    """Writes a model as MLIR bytecode, which contains its weights. Its function is called `main`."""
+    """Writes a model as MLIR bytecode, which contains its weights. Its function `main` has the inputs of `forward`."""
     # Buffers that are not saved with the weights belong to the model, too; the importer looks for them among the weights.
     for module in model.modules():
         module._non_persistent_buffers_set.clear()
     with torch.no_grad():
         program = torch.export.export(model, inputs).run_decompositions(decompositions())
-    with ir.Context() as context:
+    with ir.Context() as context, ir.Location.unknown():
         importer = FxImporter(context=context)
-        importer.import_frozen_program(program, func_name="main")
+        declare(importer.import_frozen_program(program, func_name="main"), program.graph_signature.user_inputs)
         with open(path, "wb") as file:
             importer.module.operation.write_bytecode(file)
     return program

@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
             let _ = module.source_location(ordinal, instruction.offset);
         }
         assert_eq!(end as usize, function.bytecode.len());
-        let _ = module.place(ordinal, 0);
+        let _ = module.location(ordinal, 0);
     }
     let _ = disassemble(&module);
 });

@@ -19,7 +19,7 @@ _CODES_OF_ROWS = frozenset(["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_R
 
 
 class RowError(Error):
-    """A row of a batch failed. `row` is its index in the batch, counted from 0; `code`, `message` and `places` are those of
+    """A row of a batch failed. `row` is its index in the batch, counted from 0; `code`, `message` and `locations` are those of
     the error that the row caused."""
 
     row: int
@@ -31,7 +31,7 @@ class RowError(Error):
         error.row = row
         error.code = getattr(cause, "code", "INVALID_ARGUMENT")
         error.message = getattr(cause, "message", str(cause))
-        error.places = getattr(cause, "places", ())
+        error.locations = getattr(cause, "locations", ())
         return error
 
 

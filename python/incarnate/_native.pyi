@@ -40,7 +40,7 @@ class Error(Exception):
     """The status code, such as INVALID_ARGUMENT."""
     message: str
     """What is wrong."""
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     """The functions of the module that were running, innermost first."""
 
 class InvalidArgumentError(Error, ValueError): ...

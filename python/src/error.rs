@@ -40,7 +40,7 @@ impl Classes {
             Ok(py.get_type::<PyType>().call1((name, bases, namespace))?.cast_into::<PyType>()?.unbind())
         };
         let doc = "An operation failed. `code` is the status code, such as INVALID_ARGUMENT; `message` says what is wrong; \
-                   `places` are the functions of the module that were running, innermost first.";
+                   `locations` are the functions of the module that were running, innermost first.";
         let base = create("Error", PyTuple::new(py, [py.get_type::<PyException>()])?, doc)?;
         let derived = CLASSES.iter().map(|(name, builtin, codes)| {
             let names: Vec<_> = codes.iter().map(|code| code.name()).collect();
@@ -85,8 +85,8 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         let value = Classes::get(py)?.class(error.code()).bind(py).call1((error.to_string(),))?;
         value.setattr("code", error.code().name())?;
         value.setattr("message", error.message())?;
-        let places: Vec<String> = error.places().iter().map(ToString::to_string).collect();
-        value.setattr("places", PyTuple::new(py, places)?)?;
+        let locations: Vec<String> = error.locations().iter().map(ToString::to_string).collect();
+        value.setattr("locations", PyTuple::new(py, locations)?)?;
         Ok(value)
     };
     create().map_or_else(|error| error, PyErr::from_value)

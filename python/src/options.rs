@@ -1,4 +1,4 @@
-//! How a model is loaded: the arguments of `load`, apart from the model.
+//! How a model is loaded: the arguments of `load`, except the model.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,7 +33,7 @@ def test_a_failed_call_leaves_the_model_usable(model):
     net = model("failures", "vm")
     with pytest.raises(incarnate.Error) as raised:
         net.fail(3)
-    assert raised.value.code == "INVALID_ARGUMENT" and raised.value.places
+    assert raised.value.code == "INVALID_ARGUMENT" and raised.value.locations
     assert net.fail(0) is None
 
 

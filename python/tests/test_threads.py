@@ -99,7 +99,7 @@ def test_limits_end_calls(forever):
         for _ in range(2):
             with pytest.raises(error) as raised:
                 net()
-            assert raised.value.places and "@m.f" in raised.value.places[0]
+            assert raised.value.locations and "@m.f" in raised.value.locations[0]
 
 
 def test_asyncio(model, device):

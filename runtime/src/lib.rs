@@ -58,7 +58,7 @@ pub use incarnate_hal::mapping;
 pub use incarnate_vm as vm;
 #[cfg(feature = "std")]
 pub use incarnate_vm::profile;
-pub use incarnate_vm::{Error, Place, Result, ResultExt, StatusCode, native_functions, ref_object};
+pub use incarnate_vm::{Error, Location, Result, ResultExt, StatusCode, native_functions, ref_object};
 #[cfg(feature = "ndarray")]
 pub use ndarray;
 #[cfg(feature = "num-complex")]

@@ -1,7 +1,7 @@
 //! A translated program for pages and other JavaScript: the functions that its WebAssembly exports. `incarnate web` writes the script
 //! that calls them.
 //!
-//! A tensor is a number in the hands of the script, which reads and writes its elements in the program's memory. Arguments and results
+//! A tensor is a number to the script, which reads and writes its elements in the program's memory. Arguments and results
 //! of a call are in [`incarnate_slots`]: a tensor's number, or the bits of a number.
 #![allow(unsafe_code, reason = "the names of exported functions")]
 

@@ -71,7 +71,7 @@ fn threads_may_read_a_view_while_another_writes() {
     });
 }
 
-/// Returns each of its parts in turn.
+/// Returns each of its parts, one after the other.
 struct Alternating<T> {
     parts: Vec<Vec<T>>,
     calls: AtomicUsize,

@@ -293,7 +293,7 @@ fn recursion_ends_at_the_same_depth() {
     let function = function.function("down").unwrap();
     let error = function.call(&[Value::I32(i32::MAX)]).unwrap_err();
     assert_eq!(error.code(), StatusCode::ResourceExhausted);
-    assert_eq!(error.places().len(), 17);
+    assert_eq!(error.locations().len(), 17);
     // The context stays usable.
     assert_eq!(function.call(&[Value::I32(1)]).unwrap_err().message(), "at the bottom");
 }

@@ -396,7 +396,7 @@ fn runaway_programs_end_within_their_limits() {
     for _ in 0..3 {
         let error = context.function("recurse").unwrap().call(&[Value::I32(1)]).unwrap_err();
         assert_eq!(error.code(), StatusCode::ResourceExhausted);
-        assert_eq!(error.places()[0].function.as_deref(), Some("recurse"));
+        assert_eq!(error.locations()[0].function.as_deref(), Some("recurse"));
         let error = context.function("spin").unwrap().call(&[]).unwrap_err();
         assert_eq!(error.code(), StatusCode::ResourceExhausted);
         let hoard = context.function("hoard").unwrap();
@@ -470,7 +470,7 @@ fn globals_are_charged_to_the_ledger() {
     let ledger = Ledger::new(8192, 10);
     let context = state(ledger.clone()).unwrap();
     assert!(ledger.bytes() >= 4096 && ledger.objects() == 1, "{ledger:?}");
-    // A fork has globals of its own, for which there is no room.
+    // A fork has globals of its own, for which there is no memory.
     assert_eq!(context.fork().unwrap_err().code(), StatusCode::ResourceExhausted);
     drop(context);
     assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));

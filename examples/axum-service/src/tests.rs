@@ -3,27 +3,23 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use incarnate::Limits;
 use tokio::net::TcpListener;
 use tokio::task;
 
-use crate::service::{Bounds, Service, router};
+use crate::{Service, load, router};
 
 /// A seven, a row of the test images of scikit-learn's digits, and a blank image.
 const SEVEN: &str = include_str!("../seven.json");
 
-fn bounds() -> Bounds {
-    Bounds { running: 1, accepted: 1, wait: Duration::MAX, limits: Limits::default() }
-}
-
-async fn start(bounds: Bounds) -> (Arc<Service>, SocketAddr) {
-    let service = Arc::new(Service::load(bounds).unwrap());
+/// Serves one request at a time.
+async fn start(wait: Duration, limits: Limits) -> (&'static Service, SocketAddr) {
+    let service = load([1, 1], wait, limits).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    task::spawn(axum::serve(listener, router(service.clone())).into_future());
+    task::spawn(axum::serve(listener, router(service)).into_future());
     (service, address)
 }
 
@@ -43,7 +39,7 @@ async fn post(address: SocketAddr, body: &'static str) -> (String, String) {
 
 #[tokio::test]
 async fn digits_are_classified() {
-    let (_service, address) = start(bounds()).await;
+    let (_service, address) = start(Duration::MAX, Limits::default()).await;
     assert_eq!(post(address, SEVEN).await, ("200".to_owned(), "[7]".to_owned()));
     assert_eq!(post(address, "[]").await, ("200".to_owned(), "[]".to_owned()));
     assert_eq!(post(address, "[[1.0]]").await.0, "400");
@@ -52,8 +48,8 @@ async fn digits_are_classified() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_at_once() {
-    let (service, address) = start(bounds()).await;
-    let permit = service.accepted.clone().acquire_owned().await.unwrap();
+    let (service, address) = start(Duration::MAX, Limits::default()).await;
+    let permit = service.accepted.acquire().await.unwrap();
     assert_eq!(post(address, SEVEN).await.0, "503");
     drop(permit);
     assert_eq!(post(address, SEVEN).await.0, "200");
@@ -61,8 +57,8 @@ async fn a_full_queue_refuses_at_once() {
 
 #[tokio::test]
 async fn a_request_waits_no_longer_than_it_may() {
-    let (service, address) = start(Bounds { wait: Duration::ZERO, ..bounds() }).await;
-    let permit = service.running.clone().acquire_owned().await.unwrap();
+    let (service, address) = start(Duration::ZERO, Limits::default()).await;
+    let permit = service.running.acquire().await.unwrap();
     assert_eq!(post(address, SEVEN).await, ("504".to_owned(), "waited too long".to_owned()));
     drop(permit);
     assert_eq!(post(address, SEVEN).await.0, "200");
@@ -72,7 +68,7 @@ async fn a_request_waits_no_longer_than_it_may() {
 async fn a_call_uses_no_more_than_it_may() {
     // Loading the model takes some 3,000 steps, a call of it more than 100,000.
     let limits = Limits { fuel: Some(20_000), ..Limits::default() };
-    let (_service, address) = start(Bounds { limits, ..bounds() }).await;
+    let (_service, address) = start(Duration::MAX, limits).await;
     let (status, body) = post(address, SEVEN).await;
     assert!(status == "504" && body.contains("RESOURCE_EXHAUSTED"), "{status} {body}");
 }

@@ -95,7 +95,7 @@ impl<const SIZE: usize> Heap<SIZE> {
         let link = |block: usize| self.at((block - 1) * UNIT).cast::<Free>();
         let (mut previous, mut block) = (NONE, state.free);
         while block != NONE {
-            // SAFETY: the block is free: `dealloc` wrote its link, and nobody else has its address.
+            // SAFETY: the block is free: `dealloc` wrote its link, and no other code has its address.
             let Free { next, size } = unsafe { link(block).read() };
             if condition((block - 1) * UNIT, size) {
                 match previous {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// Converts an error to an exception, whose text begins with the operation that failed. The exception has the attributes `code`,
-/// `message` and `places`, as `incarnate.Error` has.
+/// `message` and `locations`, as `incarnate.Error` has.
 #[cold]
 pub(super) fn exception(py: Python<'_>, operation: &str, error: &Error) -> PyErr {
     let text = if operation.is_empty() { error.to_string() } else { format!("{operation}: {error}") };
@@ -20,7 +20,7 @@ pub(super) fn exception(py: Python<'_>, operation: &str, error: &Error) -> PyErr
         let value = exception.value(py);
         value.setattr("code", error.code().name())?;
         value.setattr("message", error.message())?;
-        value.setattr("places", PyTuple::new(py, error.places().iter().map(ToString::to_string))?)
+        value.setattr("locations", PyTuple::new(py, error.locations().iter().map(ToString::to_string))?)
     };
     describe().map_or_else(|error| error, |()| exception.clone_ref(py))
 }

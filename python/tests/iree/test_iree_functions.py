@@ -75,7 +75,7 @@ def test_errors_have_a_status_and_a_location(load):
         with pytest.raises(kind, match=f"Error invoking function: .*{name}; as told") as raised:
             failures.fail(code)
         assert raised.value.code == name and raised.value.message == "as told"
-        assert "@failures.fail" in raised.value.places[0]
+        assert "@failures.fail" in raised.value.locations[0]
     # The context stays usable.
     assert failures.load(0) == 1
 

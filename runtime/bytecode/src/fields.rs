@@ -67,7 +67,7 @@ macro_rules! define_fields {
             }
         }
 
-        /// Hands the registers, globals and types of an instruction to `visit`.
+        /// Passes the registers, globals and types of an instruction to `visit`.
         fn visit(body: &Body<'_>, banks: &[Bank], seen: &mut Derived) {
             match *body {
                 $(Body::$variant { $($field),* } => {

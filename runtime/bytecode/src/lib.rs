@@ -113,6 +113,6 @@ pub use operand::{
 };
 pub use recovery::recovered_declarations;
 pub use signature::{Signature, ValueInfo, ValueType};
-pub use status::{Error, Place, Result, ResultExt, StatusCode};
+pub use status::{Error, Location, Result, ResultExt, StatusCode};
 pub use targets::ExecutableTarget;
 pub use verified::VerifiedModule;

@@ -101,7 +101,7 @@ impl fmt::Display for StatusCode {
 
 /// Where an error happened: the parts that are known are filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// Name of the module.
     pub module: Option<String>,
     /// Name of the function.
@@ -112,7 +112,7 @@ pub struct Place {
     pub source: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     /// Writes one line of [`Escaped`] text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [module, function, source] =
@@ -142,7 +142,7 @@ struct Inner {
     /// Innermost first.
     context: Vec<Cow<'static, str>>,
     /// The stack of VM functions, innermost first.
-    places: Vec<Place>,
+    locations: Vec<Location>,
 }
 
 macro_rules! constructors {
@@ -159,7 +159,7 @@ impl Error {
     /// An error of the given code; the message says what is wrong, in lower case and without a full stop.
     #[cold]
     pub fn new(code: StatusCode, message: impl Into<Cow<'static, str>>) -> Error {
-        Error(Box::new(Inner { code, message: message.into(), context: Vec::new(), places: Vec::new() }))
+        Error(Box::new(Inner { code, message: message.into(), context: Vec::new(), locations: Vec::new() }))
     }
 
     constructors! {
@@ -199,7 +199,7 @@ impl Error {
         self.0.code
     }
 
-    /// The message, without context or place.
+    /// The message, without context or location.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
@@ -207,8 +207,8 @@ impl Error {
 
     /// The VM functions that were on the stack, innermost first.
     #[must_use]
-    pub fn places(&self) -> &[Place] {
-        &self.0.places
+    pub fn locations(&self) -> &[Location] {
+        &self.0.locations
     }
 
     /// Adds what was being done, outermost last.
@@ -220,8 +220,8 @@ impl Error {
 
     /// Adds where it happened; callers add theirs after their callees'.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Error {
-        self.0.places.push(place);
+    pub fn at(mut self, location: Location) -> Error {
+        self.0.locations.push(location);
         self
     }
 }
@@ -233,7 +233,7 @@ impl Clone for Error {
             code: inner.code,
             message: inner.message.clone(),
             context: inner.context.clone(),
-            places: inner.places.clone(),
+            locations: inner.locations.clone(),
         }))
     }
 }
@@ -245,9 +245,9 @@ impl fmt::Display for Error {
             write!(f, "{}: ", Escaped(context))?;
         }
         write!(f, "{}; {}", self.0.code, Escaped(&self.0.message))?;
-        for (index, place) in self.0.places.iter().enumerate() {
+        for (index, location) in self.0.locations.iter().enumerate() {
             f.write_str(if index == 0 { "; at " } else { ", called from " })?;
-            write!(f, "{place}")?;
+            write!(f, "{location}")?;
         }
         Ok(())
     }
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn display_names_operation_code_message_and_place() {
-        let error = Error::out_of_range("index 9 of a list of 3").context("calling @m.f").at(Place {
+        let error = Error::out_of_range("index 9 of a list of 3").context("calling @m.f").at(Location {
             module: Some("m".into()),
             function: Some("f".into()),
             offset: Some(18),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn display_is_one_line_that_does_not_act() {
         let hostile = || String::from("a\u{1b}[2J\r\n\u{202e}");
-        let error = Error::aborted(hostile()).context(hostile()).at(Place {
+        let error = Error::aborted(hostile()).context(hostile()).at(Location {
             module: Some(hostile()),
             function: Some(hostile()),
             offset: None,

@@ -65,14 +65,14 @@ impl Allocator {
     /// Creates an allocator whose live buffers take at most `limit` bytes, except for imported memory.
     #[must_use]
     pub fn with_limit(limit: u64) -> Allocator {
-        Allocator { pool: Pool::new(limit), device: None }
+        Allocator { pool: Pool::new(limit, BUFFER_BYTES), device: None }
     }
 
     /// Creates an allocator of a device's own memory. Host memory that is imported is copied.
     #[must_use]
     pub fn of_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
         // Host memory for nothing but copies that calls borrow.
-        Allocator { pool: Pool::new(u64::MAX), device: Some(device) }
+        Allocator { pool: Pool::new(u64::MAX, BUFFER_BYTES), device: Some(device) }
     }
 
     /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, if large, to a page. Fresh memory is zero; reused

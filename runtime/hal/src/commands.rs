@@ -1,7 +1,7 @@
 //! Recorded commands: flat arrays that are written once and then only read, by any number of executions at once.
 //!
 //! Nothing in them is bound to a device. A device that runs commands in order walks [`Commands::list`] and ignores the
-//! barriers; one that runs them concurrently cuts the list at the barriers, or looks at the bindings of neighbours.
+//! barriers; one that runs them concurrently cuts the list at the barriers, or compares the bindings of neighbours.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -335,7 +335,7 @@ impl Commands {
         self.slot_count = mark.slot_count;
     }
 
-    /// Empty ones, in the memory of those that the thread has given up last: programs record some in every turn of a loop.
+    /// Empty ones, in the memory of those that the thread has given up last: programs record some in every iteration of a loop.
     pub(crate) fn spare() -> Box<Commands> {
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| Box::new(Commands::empty()))
     }

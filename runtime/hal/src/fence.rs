@@ -267,7 +267,7 @@ impl Fence {
 /// The address of each timepoint's semaphore, and the timepoint's index.
 type MergeOrder = Vec<(Option<*const Semaphore>, usize)>;
 
-/// Merges the timepoints of each semaphore into its first one, with the greatest payload. `order` has room for all of them.
+/// Merges the timepoints of each semaphore into its first one, with the greatest payload. `order` has the capacity for all of them.
 fn merge(timepoints: &mut Vec<Timepoint>, mut order: MergeOrder) {
     let address = |timepoint: &Timepoint| timepoint.semaphore.semaphore().map(core::ptr::from_ref);
     order.extend(timepoints.iter().map(address).zip(0usize..));

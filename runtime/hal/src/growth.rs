@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::Result;
 use crate::vm::{Charge, array::no_memory};
 
-/// Reserves room for `count` more elements. New memory is charged to the owner of the array before it is allocated.
+/// Reserves space for `count` more elements. New memory is charged to the owner of the array before it is allocated.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED if the ledger or the system has no more memory.

@@ -84,7 +84,7 @@ pub trait LocalExecutable: Send + Sync + fmt::Debug {
     /// # Safety
     /// The bytes of each binding, from its pointer on and as many as its length, are valid until the call returns: for reads,
     /// and for writes unless [`DispatchArguments::read_only_bindings`] or [`FunctionInfo::read_only_bindings`] has the
-    /// binding's bit. No reference to these bytes is in use meanwhile, apart from shared references to bytes that are only
+    /// binding's bit. No reference to these bytes is in use meanwhile, except shared references to bytes that are only
     /// read.
     unsafe fn dispatch(
         &self,

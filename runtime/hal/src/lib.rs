@@ -31,6 +31,7 @@ mod commands;
 mod device_memory;
 #[cfg(feature = "std")]
 mod elision;
+mod exclusive;
 #[cfg(feature = "std")]
 mod executable;
 #[cfg(feature = "std")]
@@ -77,6 +78,7 @@ pub use channel::Channel;
 pub use command_buffer::{BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, DispatchFlags, Workgroups};
 #[cfg(feature = "std")]
 pub use commands::{BufferBinding, ExecutionStage};
+pub use exclusive::ExclusiveBytes;
 #[cfg(feature = "std")]
 pub use executable::Executable;
 #[cfg(feature = "std")]
@@ -95,7 +97,7 @@ pub use queue::{CallLimits, Fences, SignalFence};
 pub use reached::Reached;
 #[cfg(feature = "std")]
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
-pub use storage::{BindingPointer, ExclusiveBytes};
+pub use storage::BindingPointer;
 #[cfg(feature = "std")]
 pub use transfers::Transfers;
 #[cfg(feature = "std")]

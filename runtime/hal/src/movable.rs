@@ -181,10 +181,10 @@ impl Movable {
         })
     }
 
-    /// Calls `look` with the memory of the pool, if it is there.
+    /// Calls `read` with the memory of the pool, if it is there.
     #[cfg(feature = "std")]
-    pub(super) fn with_memory<R>(&self, look: impl FnOnce(&Storage) -> Option<R>) -> Option<R> {
-        look(self.memory.pin().value()?)
+    pub(super) fn with_memory<R>(&self, read: impl FnOnce(&Storage) -> Option<R>) -> Option<R> {
+        read(self.memory.pin().value()?)
     }
 
     /// Returns the memory of the pool to the only holder, if it is there.

@@ -135,7 +135,7 @@ impl Queue {
     ///
     /// # Errors
     /// The failure of the wait fence, or of the operation, if it is known on return; RESOURCE_EXHAUSTED if the ledger has no
-    /// room for a pending operation.
+    /// space for a pending operation.
     pub fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
         let Fences { wait, signal, limits } = fences;
         let completion = Completion::new(signal, limits);

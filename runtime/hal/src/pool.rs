@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::buffer::BUFFER_BYTES;
 use crate::vm::{self, AtomicU64, Block, BlockPool, Chunk, Ledger, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
@@ -16,19 +15,19 @@ pub const MINIMUM_ALIGNMENT: usize = 64;
 const CHUNKED_FROM: usize = 64 * 1024;
 const PAGE: usize = 4096;
 
-/// Blocks of a chunk begin at different places of their first page: kernels that walk several buffers in step would
+/// Blocks of a chunk begin at different offsets in their first page: kernels that walk several buffers in step would
 /// otherwise touch addresses that agree in their low 12 bits, which processors take for dependences and cache sets for one.
 const COLORS: usize = 8;
 /// Bytes from one color to the next: a multiple of the alignment that is no power of two.
 const COLOR_STEP: usize = 576;
 /// Bytes that may always be cached, whatever the peak was.
 const CACHE_FLOOR: usize = 64 << 20;
-/// How many larger size classes are looked through before the system is asked.
+/// How many larger size classes are searched before the system is asked.
 const LARGER_CLASSES: usize = 2;
 /// Small blocks that are at hand without the lock.
 const RECENT: usize = 4;
 
-/// What an allocator has handed out, in bytes of the requested sizes.
+/// What an allocator has allocated, in bytes of the requested sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocatorStatistics {
     /// Bytes that are allocated now.
@@ -47,7 +46,7 @@ pub struct AllocatorStatistics {
 
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
 ///
-/// The small blocks that were freed last are apart, behind a lock that is tried and never waited for: to a program that frees
+/// The small blocks that were freed last are kept separately, behind a lock that is tried and never waited for: to a program that frees
 /// and allocates the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and
 /// reads what the other one has counted where it needs all that is live: exact if one thread allocates, and otherwise off by one
 /// small block that is under way. A pool whose limit is not many times what may be recent does without.
@@ -58,13 +57,15 @@ pub(super) struct Pool {
     recent_live: AtomicU64,
     state_live: AtomicU64,
     limit: u64,
+    /// Bytes that a block is charged besides its own: those of the objects around it.
+    overhead: u64,
 }
 
 /// Small blocks, each with its class.
 #[derive(Debug, Default)]
 struct Recent {
     blocks: [Option<(usize, SoleBuffer)>; RECENT],
-    /// Which block makes room for the next one.
+    /// Which block the next one replaces.
     next: usize,
     /// `live` modulo the width, as more may be freed than was allocated here; `peak` is that of both parts.
     statistics: AllocatorStatistics,
@@ -101,18 +102,19 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 }
 
 impl Pool {
-    /// A pool that hands out at most `limit` bytes at once.
-    pub(super) fn new(limit: u64) -> Arc<Pool> {
+    /// Creates a pool of which at most `limit` bytes are in use at once, and which charges `overhead` bytes more for each block.
+    pub(super) fn new(limit: u64, overhead: u64) -> Arc<Pool> {
         Arc::new(Pool {
             recent: TryLock::default(),
             state: Lock::default(),
             recent_live: AtomicU64::new(0),
             state_live: AtomicU64::new(0),
             limit,
+            overhead,
         })
     }
 
-    /// True where there is a bound to what may be handed out.
+    /// True where there is a bound to what may be in use.
     #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit != u64::MAX
@@ -162,9 +164,9 @@ impl Pool {
             statistics.freed = statistics.freed.wrapping_add(length);
             self.recent_live.store(statistics.live, Ordering::Relaxed);
             let mut blocks = recent.blocks.iter_mut();
-            match blocks.find(|place| place.is_none()) {
-                Some(place) => {
-                    *place = block.take();
+            match blocks.find(|slot| slot.is_none()) {
+                Some(slot) => {
+                    *slot = block.take();
                     None
                 }
                 None => {
@@ -186,7 +188,7 @@ impl Pool {
         let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
             return Err(too_large(length, self.limit));
         };
-        let charge = ledger.charge(capacity as u64 + BUFFER_BYTES)?;
+        let charge = ledger.charge(capacity as u64 + self.overhead)?;
         let block = match self.take_recent(class, length) {
             Some(block) => block,
             None => self.take(class, capacity, size)?,
@@ -257,7 +259,7 @@ impl Pool {
         let block = Block::of_chunk(Arc::clone(&chunk), color, capacity)?;
         let used = color + capacity;
         let left = |chunk: &Chunk, used: usize| chunk.length() - used;
-        // The chunk with more room left serves the next blocks.
+        // The chunk with more space left serves the next blocks.
         if state.chunk.as_ref().is_none_or(|(old, old_used)| left(old, *old_used) < left(&chunk, used)) {
             state.chunk = Some((chunk, used));
         }
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn freed_memory_is_reused_and_trimmed() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         let first = Storage::allocate(&pool, 1000, Ledger::HOST).unwrap();
         let address = first.base().0;
         drop(first);
@@ -407,11 +409,11 @@ mod tests {
 
     #[test]
     fn blocks_of_all_sizes_are_found_again_and_counted() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         // More small sizes than there are recent blocks, and a large one.
         let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
         let all: u64 = sizes.iter().sum();
-        for turn in 1..=3 {
+        for round in 1..=3 {
             let held: Vec<_> =
                 sizes.iter().map(|size| Storage::allocate(&pool, *size, Ledger::HOST).unwrap()).collect();
             for (index, storage) in held.iter().enumerate() {
@@ -423,10 +425,10 @@ mod tests {
                 assert!(bytes.iter().all(|byte| usize::from(*byte) == index), "two buffers have the same block");
             }
             let statistics = pool.statistics();
-            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, turn * all));
+            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, round * all));
             drop(held);
             let statistics = pool.statistics();
-            assert_eq!((statistics.live, statistics.freed), (0, turn * all));
+            assert_eq!((statistics.live, statistics.freed), (0, round * all));
             assert!(statistics.cached >= all);
             assert_eq!(statistics.system_allocations, sizes.len() as u64);
         }
@@ -436,7 +438,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {
             let storage = Storage::allocate(&pool, length, Ledger::HOST).unwrap();
             assert_eq!(storage.base().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
@@ -457,19 +459,19 @@ mod tests {
 
     #[test]
     fn the_limit_is_kept_and_absurd_sizes_are_refused() {
-        let pool = Pool::new(4096);
+        let pool = Pool::new(4096, 0);
         let held = Storage::allocate(&pool, 4000, Ledger::HOST).unwrap();
         let error = Storage::allocate(&pool, 100, Ledger::HOST).unwrap_err();
         assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
         drop(held);
         assert!(Storage::allocate(&pool, 100, Ledger::HOST).is_ok());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), u64::MAX, Ledger::HOST).is_err());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), 1 << 62, Ledger::HOST).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX, 0), u64::MAX, Ledger::HOST).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX, 0), 1 << 62, Ledger::HOST).is_err());
     }
 
     #[test]
     fn blocks_in_use_are_charged_and_a_limited_pool_keeps_few() {
-        let (pool, ledger) = (Pool::new(1 << 20), Ledger::new(1 << 20, 10));
+        let (pool, ledger) = (Pool::new(1 << 20, 0), Ledger::new(1 << 20, 10));
         let held = Storage::allocate(&pool, 100_000, &ledger).unwrap();
         assert!(ledger.bytes() >= 100_000 && ledger.objects() == 1);
         assert!(Storage::allocate(&pool, 1 << 20, &ledger).is_err());
@@ -490,7 +492,7 @@ mod tests {
     #[test]
     fn recent_blocks_count_against_the_limit() {
         let limit = 32 << 20;
-        let pool = Pool::new(limit);
+        let pool = Pool::new(limit, 0);
         let allocate = |length: u64| Storage::allocate(&pool, length, Ledger::HOST);
         drop(allocate(60_000).unwrap());
         let most = allocate(limit - 60_000).unwrap();
@@ -506,7 +508,7 @@ mod tests {
 
     #[test]
     fn many_threads_share_a_pool() {
-        let pool = Pool::new(u64::MAX);
+        let pool = Pool::new(u64::MAX, 0);
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 let pool = &pool;

@@ -376,7 +376,7 @@ impl<'a> Completion<'a> {
         self.meter.as_deref()
     }
 
-    /// Converts to the completion of an operation that outlives the submitting call. If the ledger has no room for a deferred
+    /// Converts to the completion of an operation that outlives the submitting call. If the ledger has no space for a deferred
     /// fence, the call gets one that has failed.
     #[inline]
     #[must_use]

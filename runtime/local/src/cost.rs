@@ -20,7 +20,7 @@ pub(crate) struct Cost {
 const GREATEST_RISE: u64 = 8;
 /// Part of the difference by which a measurement changes what is known.
 const WEIGHT: u64 = 4;
-/// The greatest cost that is told apart: a thousand seconds.
+/// The greatest cost that is distinguished: a thousand seconds.
 const GREATEST: u64 = 1_000_000_000_000_000;
 
 impl Cost {

@@ -54,7 +54,7 @@ impl ResolvedBindings {
         self.lengths.get(..self.count).unwrap_or_default()
     }
 
-    /// Makes room for bindings and returns the ordinal of each, and where its address and its length are stored.
+    /// Allocates space for bindings and returns the ordinal of each, and where its address and its length are stored.
     fn slots(&mut self, count: usize) -> Result<impl Iterator<Item = (usize, (&mut BindingPointer, &mut usize))>> {
         if count > MAXIMUM_BINDINGS {
             return Err(too_many_bindings());

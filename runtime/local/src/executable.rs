@@ -9,7 +9,7 @@ use crate::bytecode::Contents;
 use crate::hal::kernel::LocalExecutable;
 use crate::vm::Limits;
 
-/// What `hal.executable.create` hands to a loader.
+/// What `hal.executable.create` passes to a loader.
 #[derive(Clone, Copy, Debug)]
 pub struct ExecutableParameters<'a> {
     /// Format, such as `embedded-elf-x86_64`.

@@ -8,9 +8,9 @@ use core::ops::{Deref, DerefMut};
 use super::element::Element;
 use super::input::Input;
 use crate::hal::MINIMUM_ALIGNMENT;
+
 /// Elements that begin at a multiple of 64 bytes, so that functions can borrow them in place; slices at other addresses
 /// are copied. Dereferences to a slice.
-/// are copied. It has the methods of slices.
 ///
 /// ```
 /// # use incarnate_runtime::session::AlignedVec;

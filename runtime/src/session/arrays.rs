@@ -8,18 +8,9 @@ use bytemuck::{Pod, Zeroable};
 
 use super::aligned::AlignedVec;
 use super::element::{Element, ScalarElement};
-use super::input::Input;
+use super::input::{Input, ToTensor};
 use super::tensor::Tensor;
 use crate::{Error, Result};
-
-/// A value on the host that a tensor can be created from: nested arrays of up to 8 dimensions, a slice, a vector, a number, or with
-/// the feature `ndarray` an array or a view of that crate.
-pub trait ToTensor<'a> {
-    /// The type of the elements.
-    type Element: Element;
-    /// Returns the elements with their shape. A slice or a vector has rank 1.
-    fn into_input(self) -> Input<'a, Self::Element>;
-}
 
 /// Implements [`ToTensor`] by the conversion to [`Input`].
 macro_rules! to_tensor {

@@ -58,6 +58,15 @@ enum Source<'a, T> {
     Shaped(&'a [T], Box<[u64]>),
 }
 
+/// A value on the host that a tensor can be created from: nested arrays of up to 8 dimensions, a slice, a vector, a number, or with
+/// the feature `ndarray` an array or a view of that crate.
+pub trait ToTensor<'a> {
+    /// The type of the elements.
+    type Element: Element;
+    /// Returns the elements with their shape. A slice or a vector has rank 1.
+    fn into_input(self) -> Input<'a, Self::Element>;
+}
+
 impl<'a, T: Element> Input<'a, T> {
     /// Creates an input from elements in row-major order and their shape.
     #[must_use]

@@ -43,7 +43,6 @@ use crate::vm::{self, Context};
 
 pub use crate::bytecode::{Signature, ValueInfo, ValueType};
 pub use aligned::AlignedVec;
-pub use arrays::ToTensor;
 #[cfg(feature = "std")]
 pub use builder::{Native, SessionBuilder, natives};
 #[cfg(feature = "std")]
@@ -54,7 +53,7 @@ pub use elements::Elements;
 pub use function::{Function, FunctionFuture};
 pub use inline::InlineNative;
 pub(crate) use input::Memory;
-pub use input::{Input, PassedRef};
+pub use input::{Input, PassedRef, ToTensor};
 pub(crate) use input::{fits, shape_text};
 pub use tensor::Tensor;
 

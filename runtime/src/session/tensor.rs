@@ -7,9 +7,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::Session;
-use super::arrays::ToTensor;
 use super::element::Element;
-use super::input::Input;
+use super::input::{Input, ToTensor};
 use crate::hal::{Allocator, BufferParameters, BufferView, ElementType, EncodingType};
 #[cfg(feature = "std")]
 use crate::hal::{Buffer, Device, InputsOnlyRead};

@@ -7,7 +7,7 @@ use super::executables::Executables;
 use super::state::State;
 use crate::bytecode::{Dependency, ExecutableTarget};
 use crate::vm::{CallBuffer, Completion, Stack};
-use crate::{Place, Result};
+use crate::{Location, Result};
 
 #[cfg(feature = "std")]
 pub use crate::hal::local::loaders::Loader;
@@ -118,8 +118,8 @@ impl Description {
     }
 
     /// The location of an instruction, for errors.
-    pub(super) fn location(&self, function: u32, offset: u32) -> Place {
-        Place {
+    pub(super) fn location(&self, function: u32, offset: u32) -> Location {
+        Location {
             module: Some(self.name.into()),
             function: Some(self.function_name(function).into_owned()),
             offset: Some(offset.into()),

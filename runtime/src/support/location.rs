@@ -1,7 +1,7 @@
 //! Locations of errors.
 
 use super::description::Description;
-use crate::vm::failure::CALLER_PLACES;
+use crate::vm::failure::CALLER_LOCATIONS;
 use crate::{Error, Result};
 
 /// The location of a function: its module and its ordinal.
@@ -23,9 +23,9 @@ impl Here {
     #[inline(never)]
     fn locate(self, error: Error, offset: u32) -> Error {
         // The failed frame and as many callers as the interpreter records.
-        let mut of_module = error.places().iter().rev();
+        let mut of_module = error.locations().iter().rev();
         let named = of_module.by_ref().take_while(|place| place.module.as_deref() == Some(self.module.name)).count();
-        if named > CALLER_PLACES { error } else { error.at(self.module.location(self.function, offset)) }
+        if named > CALLER_LOCATIONS { error } else { error.at(self.module.location(self.function, offset)) }
     }
 }
 

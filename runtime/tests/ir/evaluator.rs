@@ -440,35 +440,8 @@ impl Machine<'_> {
             Op::Switch { index, default, values } => {
                 word(frame.word(f, *values.get(frame.u32(f, *index) as usize).unwrap_or(default)))
             }
-            Op::GlobalLoad { global } => {
-                let range = state.words(self.global(frame, f, *global), 1 + usize::from(result_type.is_wide()))?;
-                let words = state.words.lock().unwrap();
-                word(words[range].iter().rev().fold(0, |bits, word| bits << 32 | u64::from(*word)))
-            }
-            Op::GlobalStore { global, value } => {
-                let bits = frame.word(f, *value);
-                let offset = self.global(frame, f, *global);
-                let range = state.words(offset, 1 + usize::from(f.ty(*value).is_wide()))?;
-                for (index, slot) in state.words.lock().unwrap()[range].iter_mut().enumerate() {
-                    *slot = (bits >> (32 * index)) as u32;
-                }
-                Ok(None)
-            }
-            Op::GlobalLoadRef { global, type_def, take } => {
-                let global = self.global(frame, f, *global) as usize;
-                let mut refs = state.refs.lock().unwrap();
-                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
-                module.check(slot, *type_def)?;
-                reference(if *take { std::mem::take(slot) } else { slot.clone() })
-            }
-            Op::GlobalStoreRef { global, type_def, value } => {
-                let global = self.global(frame, f, *global) as usize;
-                let mut refs = state.refs.lock().unwrap();
-                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
-                let value = frame.take(f, *value);
-                module.check(&value, *type_def)?;
-                *slot = value;
-                Ok(None)
+            Op::GlobalLoad { .. } | Op::GlobalStore { .. } | Op::GlobalLoadRef { .. } | Op::GlobalStoreRef { .. } => {
+                self.access_global(module, state, frame, f, inst, result_type)
             }
             Op::Rodata { rodata } => {
                 let mut known = module.rodata.lock().unwrap();
@@ -516,6 +489,51 @@ impl Machine<'_> {
             }
             Op::Call(_) => panic!("calls are not evaluated here"),
             _ => self.memory(module, frame, f, inst, result_type),
+        }
+    }
+
+    fn access_global(
+        &self,
+        module: &IrModule,
+        state: &State,
+        frame: &mut Frame,
+        f: &Function,
+        inst: &Inst,
+        result_type: Type,
+    ) -> Result<Option<Slot>> {
+        match &inst.op {
+            Op::GlobalLoad { global } => {
+                let range = state.words(self.global(frame, f, *global), 1 + usize::from(result_type.is_wide()))?;
+                let words = state.words.lock().unwrap();
+                let bits = words[range].iter().rev().fold(0, |bits, word| bits << 32 | u64::from(*word));
+                Ok(Some(Slot::Word(bits)))
+            }
+            Op::GlobalStore { global, value } => {
+                let bits = frame.word(f, *value);
+                let offset = self.global(frame, f, *global);
+                let range = state.words(offset, 1 + usize::from(f.ty(*value).is_wide()))?;
+                for (index, slot) in state.words.lock().unwrap()[range].iter_mut().enumerate() {
+                    *slot = (bits >> (32 * index)) as u32;
+                }
+                Ok(None)
+            }
+            Op::GlobalLoadRef { global, type_def, take } => {
+                let global = self.global(frame, f, *global) as usize;
+                let mut refs = state.refs.lock().unwrap();
+                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
+                module.check(slot, *type_def)?;
+                Ok(Some(Slot::Ref(if *take { std::mem::take(slot) } else { slot.clone() })))
+            }
+            Op::GlobalStoreRef { global, type_def, value } => {
+                let global = self.global(frame, f, *global) as usize;
+                let mut refs = state.refs.lock().unwrap();
+                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
+                let value = frame.take(f, *value);
+                module.check(&value, *type_def)?;
+                *slot = value;
+                Ok(None)
+            }
+            op => panic!("{op:?} accesses no global"),
         }
     }
 }

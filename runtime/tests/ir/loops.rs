@@ -271,11 +271,46 @@ pub fn product(random: &mut Random) -> String {
     let forms = [strides(random, &stored), strides(random, &first), strides(random, &second)];
     let (float, same_first) = (random.next(3) != 0, random.next(6) == 0);
     let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
+    let body = iteration(random, &counts, &forms, float, same_first);
+    for (at, count) in counts.iter().enumerate() {
+        text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
+    }
+    // Collapse the first loops, or all of them, into one.
+    let collapsed = if random.next(3) == 0 { 2 + random.next(depth - 1) } else { 1 };
+    text.push_str(&digits_bound(&counts[..collapsed]));
+    for at in collapsed - 1..depth {
+        let (counter, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
+        let is_digits = collapsed > 1 && at == collapsed - 1;
+        let (counter, bound) = if is_digits { (COLLAPSED, COLLAPSED_BOUND) } else { (counter, 20 + at * 2) };
+        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{counter}, %i5->%i{})\n^bb{head}:\n", counter + 1));
+        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(counter), pair(bound)));
+        text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
+        if is_digits {
+            text.push_str(&digits(random, collapsed));
+        }
+    }
+    text.push_str(&body);
+    for at in (collapsed - 1..depth).rev() {
+        let counter = pair(if collapsed > 1 && at == collapsed - 1 { COLLAPSED } else { 10 + at * 2 });
+        text.push_str(&format!(
+            "  {counter} = vm.add.i64 {counter}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
+            1 + at * 3,
+            3 + at * 3
+        ));
+    }
+    format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
+         %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
+    )
+}
+
+/// Returns the lines of an iteration of [`product`]: the indices by the strides of `forms`, the loads, the sum and the store.
+fn iteration(random: &mut Random, counts: &[i64], forms: &[Vec<i64>; 3], float: bool, same_first: bool) -> String {
     let mut body = String::new();
     for (number, form) in forms.iter().enumerate() {
         let index = 30 + number * 2;
         // Backwards from the end.
-        let base: i64 = form.iter().zip(&counts).map(|(stride, count)| (-stride * (count - 1)).max(0)).sum();
+        let base: i64 = form.iter().zip(counts).map(|(stride, count)| (-stride * (count - 1)).max(0)).sum();
         body.push_str(&format!(
             "  {} = vm.const.i64 {}\n",
             pair(index),
@@ -316,36 +351,7 @@ pub fn product(random: &mut Random) -> String {
         body.push_str(&format!("  %i57 = vm.add.{ty} %i52, %i51\n  %i56 = vm.sub.{ty} %i57, %i56\n"));
         body.push_str(&format!("  vm.buffer.store.{ty} %i56, %r{buffer}, {}\n", pair(54)));
     }
-    for (at, count) in counts.iter().enumerate() {
-        text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
-    }
-    // Collapse the first loops, or all of them, into one.
-    let collapsed = if random.next(3) == 0 { 2 + random.next(depth - 1) } else { 1 };
-    text.push_str(&digits_bound(&counts[..collapsed]));
-    for at in collapsed - 1..depth {
-        let (counter, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
-        let is_digits = collapsed > 1 && at == collapsed - 1;
-        let (counter, bound) = if is_digits { (COLLAPSED, COLLAPSED_BOUND) } else { (counter, 20 + at * 2) };
-        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{counter}, %i5->%i{})\n^bb{head}:\n", counter + 1));
-        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(counter), pair(bound)));
-        text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
-        if is_digits {
-            text.push_str(&digits(random, collapsed));
-        }
-    }
-    text.push_str(&body);
-    for at in (collapsed - 1..depth).rev() {
-        let counter = pair(if collapsed > 1 && at == collapsed - 1 { COLLAPSED } else { 10 + at * 2 });
-        text.push_str(&format!(
-            "  {counter} = vm.add.i64 {counter}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
-            1 + at * 3,
-            3 + at * 3
-        ));
-    }
-    format!(
-        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
-         %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
-    )
+    body
 }
 
 /// Combines a float with an element: a sum, or the greatest or least number.

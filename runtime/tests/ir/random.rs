@@ -142,24 +142,7 @@ fn other(random: &mut Random) -> Vec<String> {
                 format!("vm.list.resize {r}, {i}"),
             ]
         }
-        16 | 17 => {
-            let (i, x) = (random.i32(), random.value(Bank::f64));
-            let (size, list) = (random.i32(), random.next(4));
-            vec![
-                format!("{size} = vm.const.i32 2"),
-                format!("%r{list} = vm.list.alloc {size} : !vm.list<!vm.opaque>"),
-                format!("vm.list.resize %r{list}, {size}"),
-                format!("{i} = vm.const.i32 {}", small % 2),
-                format!("vm.list.set.f64 %r{list}, {i}, {x}"),
-                format!("{} = vm.list.get.i64 %r{list}, {i}", random.value(Bank::i64)),
-                format!("vm.list.set.ref %r{list}, {i}, %{}{}", if small == 0 { 'R' } else { 'r' }, (list + 1) % 4),
-                format!(
-                    "%{}{} = vm.list.get.ref %r{list}, {i} : !vm.ref<?>",
-                    if small == 1 { 'R' } else { 'r' },
-                    (list + 2) % 4
-                ),
-            ]
-        }
+        16 | 17 => elements_of_a_list(random, small),
         18 => {
             let (o, i) = (random.value(Bank::i64), random.i32());
             vec![format!("{o} = vm.const.i64 16"), format!("{r} = vm.buffer.alloc {o}, {i}")]
@@ -189,6 +172,26 @@ fn other(random: &mut Random) -> Vec<String> {
         }
         _ => vec![format!("{} = vm.buffer.length %r3", random.value(Bank::i64))],
     }
+}
+
+/// Returns the lines that store elements in a list and load them.
+fn elements_of_a_list(random: &mut Random, small: usize) -> Vec<String> {
+    let (i, x) = (random.i32(), random.value(Bank::f64));
+    let (size, list) = (random.i32(), random.next(4));
+    vec![
+        format!("{size} = vm.const.i32 2"),
+        format!("%r{list} = vm.list.alloc {size} : !vm.list<!vm.opaque>"),
+        format!("vm.list.resize %r{list}, {size}"),
+        format!("{i} = vm.const.i32 {}", small % 2),
+        format!("vm.list.set.f64 %r{list}, {i}, {x}"),
+        format!("{} = vm.list.get.i64 %r{list}, {i}", random.value(Bank::i64)),
+        format!("vm.list.set.ref %r{list}, {i}, %{}{}", if small == 0 { 'R' } else { 'r' }, (list + 1) % 4),
+        format!(
+            "%{}{} = vm.list.get.ref %r{list}, {i} : !vm.ref<?>",
+            if small == 1 { 'R' } else { 'r' },
+            (list + 2) % 4
+        ),
+    ]
 }
 
 fn terminator(random: &mut Random, block: usize, blocks: usize) -> String {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::{Error, Result};
 
-/// Creates an empty array with room for `capacity` elements.
+/// Creates an empty array with space for `capacity` elements.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED if the host has no memory.

@@ -239,7 +239,7 @@ impl<S, C: CallCost> Native<'_, S, C> {
         };
         match method.call_direct::<C>(state, stack, passed) {
             Ok(value) => Ok(value),
-            Err(error) => Err(super::native::locate(error, self.module, name)),
+            Err(error) => Err(super::failure::locate(error, self.module, name)),
         }
     }
 
@@ -273,7 +273,7 @@ impl<S, C: CallCost> Native<'_, S, C> {
         let resumed = stack.take_suspended().and_then(|saved| resume(state, &mut Caller { stack: &mut *stack }, saved));
         match resumed {
             Ok(results) => Ok(results.into_direct(stack)),
-            Err(error) => Err(super::native::locate(error, self.module, name)),
+            Err(error) => Err(super::failure::locate(error, self.module, name)),
         }
     }
 
@@ -304,7 +304,7 @@ impl<S, C: CallCost> Native<'_, S, C> {
     #[inline(always)]
     #[doc(hidden)]
     pub fn failed(self, name: &str, error: crate::Error) -> crate::Error {
-        super::native::locate(error, self.module, name)
+        super::failure::locate(error, self.module, name)
     }
 }
 

@@ -4,7 +4,17 @@ use crate::{Error, Result, StatusCode};
 
 /// Callers that an error names at most, of one activation of a module: a runaway recursion has thousands of them, and the
 /// innermost ones tell what happens.
-pub const CALLER_PLACES: usize = 16;
+pub const CALLER_LOCATIONS: usize = 16;
+
+/// Adds a function to the locations of an error.
+#[cold]
+pub(crate) fn locate(error: Error, module: &str, function: &str) -> Error {
+    error.at(crate::Location {
+        module: Some(module.into()),
+        function: Some(function.into()),
+        ..crate::Location::default()
+    })
+}
 
 /// What `fail` does: a status of zero is no failure.
 #[inline]

@@ -118,7 +118,7 @@ pub use value::{Value, ValueType};
 
 pub use incarnate_kernels as kernels;
 
-pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semantics};
+pub use incarnate_bytecode::{Error, Location, Result, ResultExt, StatusCode, semantics};
 
 /// What the macros of this crate name.
 #[doc(hidden)]

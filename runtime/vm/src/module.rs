@@ -130,7 +130,7 @@ impl BoundFunction {
     /// Adds the function to the locations of an error.
     pub(super) fn locate(&self, error: Error) -> Error {
         let name = self.module.function(Linkage::Export, self.export).map_or("", |info| info.name);
-        super::native::locate(error, self.module.name(), name)
+        super::failure::locate(error, self.module.name(), name)
     }
 }
 

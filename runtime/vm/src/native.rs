@@ -40,6 +40,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::call::CallBuffer;
+use super::failure;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
 use super::stack::{Limits, Stack};
 use crate::{Error, Result};
@@ -267,7 +268,7 @@ impl<S: ModuleState> NativeModule<S> {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         let older = self.older(export).ok_or_else(|| no_function(&self.name, export))?;
-        older.adapt(buffer).map_err(|error| locate(error, &self.name, older.form.name))?;
+        older.adapt(buffer).map_err(|error| failure::locate(error, &self.name, older.form.name))?;
         self.begin_call(state, older.newest, stack, buffer)
     }
 
@@ -374,7 +375,7 @@ impl<S: ModuleState> Module for NativeModule<S> {
         match (function.begin)(state.downcast()?, stack, buffer) {
             Ok(Completion::Done) => Ok(Completion::Done),
             Ok(Completion::Yielded) => Ok(Completion::Yielded),
-            Err(error) => Err(locate(error, &self.name, function.name)),
+            Err(error) => Err(failure::locate(error, &self.name, function.name)),
         }
     }
 
@@ -390,14 +391,8 @@ impl<S: ModuleState> Module for NativeModule<S> {
         let resume = function.resume.ok_or_else(|| {
             Error::failed_precondition(alloc::format!("@{}.{} cannot be resumed", self.name, function.name))
         })?;
-        resume(state.downcast()?, stack, buffer).map_err(|error| locate(error, &self.name, function.name))
+        resume(state.downcast()?, stack, buffer).map_err(|error| failure::locate(error, &self.name, function.name))
     }
-}
-
-/// Says in which native function an error happened.
-#[cold]
-pub(super) fn locate(error: Error, module: &str, function: &str) -> Error {
-    error.at(crate::Place { module: Some(module.into()), function: Some(function.into()), ..crate::Place::default() })
 }
 
 #[cold]

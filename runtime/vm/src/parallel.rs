@@ -1,6 +1,6 @@
 //! Division of loops among threads.
 //!
-//! The iterations of some loops of a kernel do not depend on each other, which whoever runs them has checked. A device with several
+//! The iterations of some loops of a kernel do not depend on each other, which the caller has checked. A device with several
 //! threads lets such a loop be divided while it runs a kernel: [`with_divider`]. Elsewhere one thread runs all iterations.
 
 use alloc::sync::Arc;

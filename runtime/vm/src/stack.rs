@@ -12,8 +12,8 @@ use core::time::Duration;
 
 use super::call::CallBuffer;
 use super::failure;
-use super::interpreter::Scratch;
 use super::interpreter::frames::FrameStore;
+use super::interpreter::nests::Scratch;
 use super::ledger::Ledger;
 use super::list::LIST_ELEMENT_BYTES;
 #[cfg(feature = "std")]
@@ -329,7 +329,7 @@ impl Stack {
         self.fuel.charge(units)
     }
 
-    /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
+    /// Takes the steps of a loop nest of translated code, which runs without checking the time; false if they do not last,
     /// or are so many that the time must be checked in between.
     #[inline]
     pub fn take_steps(&mut self, steps: usize) -> bool {

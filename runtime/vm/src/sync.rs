@@ -48,7 +48,7 @@ pub struct TryLock<T>(spin::Mutex<Slot<T>>);
 #[derive(Debug, Default)]
 struct Slot<T> {
     value: T,
-    /// Somebody has it, or panicked while having it.
+    /// Another thread holds it, or panicked while it held it.
     taken: bool,
 }
 
@@ -57,7 +57,7 @@ impl<T> TryLock<T> {
         TryLock(spin::Mutex::new(Slot { value, taken: false }))
     }
 
-    /// The value, unless somebody has it, or panicked while having it.
+    /// The value, unless another thread holds it, or panicked while it held it.
     #[inline(always)]
     pub fn take(&self) -> Option<Taken<'_, T>> {
         let mut slot = self.0.try_lock()?;

@@ -86,7 +86,7 @@ fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> 
             },
             // The depth of calls is bounded by different memory: the host's stack.
             Err(error) if call.fails.as_deref() == Some("RESOURCE_EXHAUSTED") => {
-                format!("{} {:?}", error.code().name(), error.places())
+                format!("{} {:?}", error.code().name(), error.locations())
             }
             Err(error) if call.fails.as_deref() == Some(error.code().name()) => error.to_string(),
             Err(error) => format!("WRONG: {error}"),

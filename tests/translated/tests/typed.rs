@@ -132,8 +132,8 @@ fn errors_name_the_call_and_the_location() {
     let error = module.fail(5).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(error.to_string().contains("as told") && error.to_string().contains("calling @fail"), "{error}");
-    let place = error.places().first().unwrap();
-    assert_eq!((place.module.as_deref(), place.function.as_deref()), (Some("failures"), Some("fail")));
+    let location = error.locations().first().unwrap();
+    assert_eq!((location.module.as_deref(), location.function.as_deref()), (Some("failures"), Some("fail")));
     assert_eq!(module.load_2(2).unwrap(), 3);
     assert_eq!(module.load_2(4).unwrap_err().code(), StatusCode::OutOfRange);
 }

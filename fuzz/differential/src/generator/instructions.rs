@@ -38,11 +38,7 @@ impl FunctionBuilder<'_> {
         let name = row.mnemonic;
         let line = match row.format {
             Format::Unary => self.computed(name, v, &[v]),
-            Format::Binary if row.effects.fails && !self.risks() => {
-                let divisor = *self.random.pick(&[1, 2, 3, -1, -7, 10, 1 << 30]);
-                let right = self.constant(v, divisor);
-                format!("{} = vm.{name} {}, {right}", self.result(v), self.value(v))
-            }
+            Format::Binary if row.effects.fails && !self.risks() => self.division(name, v),
             Format::Binary => self.computed(name, v, &[v, v]),
             Format::Ternary => self.computed(name, v, &[v, v, v]),
             Format::Shift => self.computed(name, v, &[v, Bank::i32]),
@@ -54,22 +50,10 @@ impl FunctionBuilder<'_> {
                 let (condition, yes, no) = (self.value(Bank::i32), self.value(v), self.value(v));
                 format!("{} = vm.{name} {condition} ? {yes} : {no}", self.result(v))
             }
-            Format::Switch => {
-                let count = self.random.below(4);
-                let index = self.switch_index(count);
-                let (values, default) = (self.list_of(&vec![v; count]), self.value(v));
-                format!("{} = vm.{name} {index}[{values}] else {default}", self.result(v))
-            }
+            Format::Switch => self.switch(name, v),
             Format::Constant => format!("{} = vm.{name} {}", self.result(v), self.immediate(v)),
             Format::ZeroConstant => format!("{} = vm.{name}", self.result(v)),
-            Format::Trace => {
-                let count = self.random.below(4);
-                let letters: String = (0..count).map(|_| *self.random.pick(&['i', 'i', 'r'])).collect();
-                let text = *self.random.pick(&["t", "an \\22event\\22", "{}", "*/ \\5C", ""]);
-                let operands = self.operands_of(&letters);
-                let comma = if count > 0 { ", " } else { "" };
-                format!("vm.{name} \"{text}\"{comma}{operands}")
-            }
+            Format::Trace => self.trace(name),
             Format::GlobalLoad
             | Format::GlobalStore
             | Format::GlobalLoadIndirect
@@ -130,6 +114,29 @@ impl FunctionBuilder<'_> {
     fn computed(&mut self, name: &str, result: Bank, operands: &[Bank]) -> String {
         let operands = self.list_of(operands);
         format!("{} = vm.{name} {operands}", self.result(result))
+    }
+
+    /// Divides by a number that is not zero.
+    fn division(&mut self, name: &str, bank: Bank) -> String {
+        let divisor = *self.random.pick(&[1, 2, 3, -1, -7, 10, 1 << 30]);
+        let right = self.constant(bank, divisor);
+        format!("{} = vm.{name} {}, {right}", self.result(bank), self.value(bank))
+    }
+
+    fn switch(&mut self, name: &str, bank: Bank) -> String {
+        let count = self.random.below(4);
+        let index = self.switch_index(count);
+        let (values, default) = (self.list_of(&vec![bank; count]), self.value(bank));
+        format!("{} = vm.{name} {index}[{values}] else {default}", self.result(bank))
+    }
+
+    fn trace(&mut self, name: &str) -> String {
+        let count = self.random.below(4);
+        let letters: String = (0..count).map(|_| *self.random.pick(&['i', 'i', 'r'])).collect();
+        let text = *self.random.pick(&["t", "an \\22event\\22", "{}", "*/ \\5C", ""]);
+        let operands = self.operands_of(&letters);
+        let comma = if count > 0 { ", " } else { "" };
+        format!("vm.{name} \"{text}\"{comma}{operands}")
     }
 
     /// Returns an index that often selects one of some cases.

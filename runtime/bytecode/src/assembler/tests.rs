@@ -103,7 +103,7 @@ fn tables_of_a_compiled_module_are_read() {
 fn a_plain_file_without_debug_database_is_read() {
     let module = load(PAIRS);
     assert_eq!(module.function_debug_name(0), None);
-    assert_eq!(module.place(1, 4).to_string(), "@pairs.fn1+0x4");
+    assert_eq!(module.location(1, 4).to_string(), "@pairs.fn1+0x4");
     let text = disassemble_function(&module, 0).unwrap();
     let expected = "vm.export @outer\n\
         vm.func @outer(%i0: i32, %i1:2: i64, %i3:4: f64) -> (i64, i32) {\n\

@@ -26,7 +26,7 @@
 //!
 //! The text of a format names its fields in braces, in the order of assembly text; results stand in front of it.
 
-/// Hands every row of the format table to the macro named by the argument.
+/// Passes every row of the format table to the macro named by the argument.
 macro_rules! for_each_bmod_format {
     ($callback:ident) => { $callback! {
         GlobalLoad = global_load "{byte_offset}" { byte_offset: global, result: out_i32 }
@@ -66,7 +66,7 @@ macro_rules! for_each_bmod_format {
     } };
 }
 
-/// Hands every row of the instruction table to the macro named by the argument. A row reads
+/// Passes every row of the instruction table to the macro named by the argument. A row reads
 ///
 /// `(byte, Name, "mnemonic", format, lowering)`
 ///

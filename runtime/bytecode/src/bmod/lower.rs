@@ -17,7 +17,7 @@ use crate::isa::{
     FUNCTION_ORDINAL_IMPORT_BIT, Opcode, REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC,
 };
 use crate::writer::{FunctionSource, ImportSource, ModuleSource};
-use crate::{Error, Place, Result, StatusCode};
+use crate::{Error, Location, Result, StatusCode};
 
 /// Offsets of today's instructions and those of the original instructions, ascending; one list for each
 /// function.
@@ -38,7 +38,7 @@ pub(super) fn lower(source: &Source) -> Result<(ModuleSource, Offsets)> {
         let mut at = 0;
         let mut emitter = Emitter::new(source, function, &spans);
         if let Err(error) = emitter.function(&mut at) {
-            return Err(error.at(place(source, ordinal, at)));
+            return Err(error.at(location(source, ordinal, at)));
         }
         let convention = convention(source, &function.signature, &[]);
         offsets.push(core::mem::take(&mut emitter.offsets));
@@ -64,10 +64,10 @@ pub(super) fn lower(source: &Source) -> Result<(ModuleSource, Offsets)> {
 }
 
 /// The place of an instruction, for errors; `offset` is that of the file's bytecode.
-fn place(source: &Source, ordinal: usize, offset: u32) -> Place {
+fn location(source: &Source, ordinal: usize, offset: u32) -> Location {
     let name = source.functions.get(ordinal).map(|function| function.local_name.clone());
     let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("fn{ordinal}"));
-    Place { module: Some(source.name.clone()), function: Some(name), offset: Some(offset.into()), source: None }
+    Location { module: Some(source.name.clone()), function: Some(name), offset: Some(offset.into()), source: None }
 }
 
 /// The calling convention of a signature; `spans` says which arguments are spans.
@@ -112,7 +112,7 @@ fn spans(source: &Source) -> Result<Vec<Vec<bool>>> {
                         segments.list().len(),
                         of.len()
                     ));
-                    return Err(error.at(place(source, ordinal, offset)));
+                    return Err(error.at(location(source, ordinal, offset)));
                 }
                 for (is_span, size) in of.iter_mut().zip(segments.list()) {
                     *is_span |= *size != SEGMENT_SINGLE;

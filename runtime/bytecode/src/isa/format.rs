@@ -26,7 +26,7 @@
 //! | `segments` | the same | element counts of variadic spans, not registers; 0xFFFF where an argument is not a span |
 //! | `cases` | u16 count, then a `target` and a `remap` each | the cases of a branch table |
 
-/// Hands every row of the format table to the macro named by the argument.
+/// Passes every row of the format table to the macro named by the argument.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_format {

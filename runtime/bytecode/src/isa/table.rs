@@ -9,7 +9,7 @@
 //! [`semantics`](crate::semantics)), `try_eval f` (one that may fail) and `special` (control flow, memory, references: every consumer
 //! treats the format itself).
 
-/// Hands every row of the instruction table to the macro named by the argument.
+/// Passes every row of the instruction table to the macro named by the argument.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_instruction {

@@ -21,7 +21,7 @@ use super::contents::Contents;
 use super::instruction::Instructions;
 use super::isa::Generation;
 use super::read::FlatBuffer;
-use crate::Place;
+use crate::Location;
 use tables::{Text, VectorRange};
 
 /// Fields of an attribute.
@@ -439,10 +439,10 @@ impl Module {
         }
     }
 
-    /// The place of an instruction, for errors. `offset` is in bytes within the function.
+    /// The location of an instruction, for errors. `offset` is in bytes within the function.
     #[must_use]
-    pub fn place(&self, function: u32, offset: u32) -> Place {
-        Place {
+    pub fn location(&self, function: u32, offset: u32) -> Location {
+        Location {
             module: Some(self.name().into()),
             function: Some(self.function_name(function)),
             offset: Some(offset.into()),

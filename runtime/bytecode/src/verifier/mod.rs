@@ -32,7 +32,7 @@ pub(super) fn verify(module: &Module) -> Result<()> {
         let mut verifier = FunctionVerifier { module, limits, function, classes, blocks: &mut blocks };
         let mut offset = 0;
         if let Err(error) = verifier.verify(&mut offset) {
-            return Err(error.at(module.place(ordinal, offset)));
+            return Err(error.at(module.location(ordinal, offset)));
         }
     }
     Ok(())

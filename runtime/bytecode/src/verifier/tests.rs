@@ -400,7 +400,7 @@ fn no_truncation_or_flipped_byte_panics() {
             changed[position] = value;
             if let Ok(module) = load(changed) {
                 for function in 0..module.function_count() {
-                    let _ = module.place(function, 3);
+                    let _ = module.location(function, 3);
                 }
             }
         }

@@ -52,7 +52,7 @@ struct Contents<T> {
     data: T,
 }
 
-// SAFETY: `Stages::step` hands out shared references to the data only while a chunk is claimed and not finished, and an exclusive
+// SAFETY: `Stages::step` returns shared references to the data only while a chunk is claimed and not finished, and an exclusive
 // one only to the participant that finished the last chunk, before it publishes new ones.
 unsafe impl<T: Send + Sync> Sync for Stages<T> {}
 // SAFETY: the data is owned.

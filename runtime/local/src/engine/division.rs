@@ -26,7 +26,7 @@ type Parts = Option<Run>;
 
 /// The parts of a loop.
 pub(super) struct Division {
-    /// One stage. All parts can be claimed from the start: the dividing thread does not look again after it has found none.
+    /// One stage. All parts can be claimed from the start: the dividing thread does not poll again after it has found none.
     stages: Stages<Parts>,
     has_ended: AtomicBool,
     failure: Mutex<Option<Error>>,

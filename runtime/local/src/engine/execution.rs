@@ -58,7 +58,7 @@ enum End {
 /// What a participating thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A thread of the executor, which looked for executions in an [`Engine::epoch`] and has others to participate in.
+    /// A thread of the executor, which polled for executions in an [`Engine::epoch`] and has others to participate in.
     Worker { epoch: u64 },
     /// A thread of the program, which needs the result of this execution.
     Caller,

@@ -19,7 +19,7 @@ pub trait Executor: Send + Sync + fmt::Debug {
     fn concurrency(&self) -> usize;
 
     /// Has up to `count` (at least 1) other threads than this one call [`Work::participate`], and says how many it will be. Where none of
-    /// them is free it may be 0, if those that are not look for work again before they rest.
+    /// them is free it may be 0, if the busy ones poll for work again before they rest.
     fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize;
 
     /// The device is gone, and with it the work; threads that the executor owns end.

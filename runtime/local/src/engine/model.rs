@@ -211,7 +211,7 @@ impl Participant<Work> for Publisher {
     fn advance(&mut self, work: &mut Work) -> Result<u32> {
         work.stage = 1;
         let shared = self.shared.clone();
-        // As a thread of the pool does: it enters the set, looks for work once more, and parks.
+        // As a thread of the pool does: it enters the set, polls for work once more, and parks.
         self.worker = Some(thread::spawn(move || {
             let (parked, stages) = &*shared;
             let mut participant = Counting::default();

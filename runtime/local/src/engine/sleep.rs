@@ -9,10 +9,10 @@ use crate::hal::atomic::{AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yie
 
 /// The set of workers that are parked or about to park.
 ///
-/// A worker that finds no work calls [`ParkedSet::enter`], looks for work once more, and parks as long as
+/// A worker that finds no work calls [`ParkedSet::enter`], polls for work once more, and parks as long as
 /// [`ParkedSet::contains`]. A thread that publishes work calls [`ParkedSet::take`] afterwards and unparks the workers that it
 /// returns. Both have a sequentially consistent fence between their write and their read, so that one of them sees the other:
-/// either `take` returns the worker, or the worker sees what was published before `take` when it looks once more.
+/// either `take` returns the worker, or the worker sees what was published before `take` when it polls once more.
 #[derive(Debug)]
 pub(super) struct ParkedSet {
     words: Box<[AtomicU64]>,
@@ -68,7 +68,7 @@ impl ParkedSet {
 
 /// The number of workers that participate or have been woken to.
 ///
-/// A worker that leaves looks for work once more after [`Presence::leave`]; a thread that publishes work wakes workers by the number that
+/// A worker that leaves polls for work once more after [`Presence::leave`]; a thread that publishes work wakes workers by the number that
 /// [`Presence::count_after_publishing`] returns. Both have a sequentially consistent fence between their write and their read,
 /// so that one of them sees the other.
 #[derive(Debug, Default)]

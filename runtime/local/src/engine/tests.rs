@@ -263,7 +263,7 @@ fn execution_returns_before_the_work_is_done() {
             let error = done.wait(Deadline::after(Duration::from_millis(10))).unwrap_err();
             assert_eq!(error.code(), StatusCode::DeadlineExceeded);
             bench.kernels.meet(2).unwrap();
-            // With a limit this thread does not work along, so that somebody else must.
+            // With a limit this thread does not work along, so that another one must.
             done.wait(Deadline::after(PATIENCE)).unwrap();
         }
     }

@@ -227,7 +227,7 @@ fn what_is_not_aligned_cannot_be_borrowed() {
     assert_eq!(error.code(), StatusCode::OutOfRange);
 }
 
-/// A kernel that looks at its binding again and again.
+/// A kernel that reads its binding again and again.
 #[derive(Debug)]
 struct Looking {
     functions: [FunctionInfo; 1],

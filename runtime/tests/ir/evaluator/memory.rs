@@ -16,17 +16,36 @@ impl Machine<'_> {
         inst: &Inst,
         result_type: Type,
     ) -> Result<Option<Slot>> {
-        let word = |word: u64| Ok(Some(Slot::Word(word)));
+        match &inst.op {
+            Op::ListAlloc { .. }
+            | Op::ListReserve { .. }
+            | Op::ListSize { .. }
+            | Op::ListResize { .. }
+            | Op::ListGet { .. }
+            | Op::ListSet { .. }
+            | Op::ListGetRef { .. }
+            | Op::ListSetRef { .. } => self.access_list(module, frame, f, inst, result_type),
+            _ => self.access_buffer(frame, f, inst),
+        }
+    }
+
+    fn access_list(
+        &mut self,
+        module: &IrModule,
+        frame: &mut Frame,
+        f: &Function,
+        inst: &Inst,
+        result_type: Type,
+    ) -> Result<Option<Slot>> {
         let limits = self.stack.limits().ledger.clone();
         let list = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).list()?.clone());
-        let buffer = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).buffer()?.clone());
         match &inst.op {
             Op::ListAlloc { element_type, capacity } => {
                 let list = List::new(module.element_type_of(*element_type), frame.u32(f, *capacity), Some(&limits))?;
                 Ok(Some(Slot::Ref(Ref::List(list))))
             }
             Op::ListReserve { list: l, capacity } => list(l)?.reserve(frame.u32(f, *capacity)).map(|()| None),
-            Op::ListSize { list: l } => word(list(l)?.len() as u64),
+            Op::ListSize { list: l } => Ok(Some(Slot::Word(list(l)?.len() as u64))),
             Op::ListResize { list: l, size } => list(l)?.resize(frame.u32(f, *size)).map(|()| None),
             Op::ListGet { list: l, index } => {
                 let value = list(l)?.get(frame.u32(f, *index))?;
@@ -37,7 +56,8 @@ impl Machine<'_> {
                     Type::f64 => value.to_f64().map(f64::to_bits),
                     Type::Ref => None,
                 };
-                word(bits.ok_or_else(|| Error::invalid_argument("the list's element is a reference"))?)
+                let bits = bits.ok_or_else(|| Error::invalid_argument("the list's element is a reference"))?;
+                Ok(Some(Slot::Word(bits)))
             }
             Op::ListSet { list: l, index, value } => {
                 list(l)?.set(frame.u32(f, *index), number(f.ty(*value), frame.word(f, *value))).map(|()| None)
@@ -50,6 +70,15 @@ impl Machine<'_> {
                 let (list, index) = (list(l)?, frame.u32(f, *index));
                 list.set(index, VmValue::Ref(frame.take(f, *value))).map(|()| None)
             }
+            op => panic!("{op:?} is not evaluated"),
+        }
+    }
+
+    fn access_buffer(&mut self, frame: &mut Frame, f: &Function, inst: &Inst) -> Result<Option<Slot>> {
+        let word = |word: u64| Ok(Some(Slot::Word(word)));
+        let limits = self.stack.limits().ledger.clone();
+        let buffer = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).buffer()?.clone());
+        match &inst.op {
             Op::BufferLoad { opcode, buffer: b, offset } => {
                 let (b, at) = (buffer(b)?, frame.u64(f, *offset));
                 word(match opcode {

@@ -3,7 +3,7 @@
 mod code;
 pub(super) mod frames;
 mod lower;
-mod nests;
+pub(super) mod nests;
 mod operation;
 mod run;
 #[cfg(test)]
@@ -31,7 +31,6 @@ use crate::{Error, Result};
 use code::Code;
 use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
-pub(super) use nests::Scratch;
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
@@ -202,23 +201,23 @@ impl BytecodeModule {
     #[cold]
     fn unwind(&self, machine: Machine<'_>, mut error: Error) -> Error {
         let frames = &mut machine.stack.frames;
-        error = error.at(self.place(machine.code, machine.pc));
-        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(failure::CALLER_PLACES) {
+        error = error.at(self.location(machine.code, machine.pc));
+        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(failure::CALLER_LOCATIONS) {
             let code = frames.pop().and_then(|caller| {
                 let code = self.functions.get(caller.function() as usize).and_then(Once::get)?;
                 Some((code, code.sites.get(caller.site() as usize)?.pc))
             });
             if let Some((code, pc)) = code {
-                error = error.at(self.place(code, pc));
+                error = error.at(self.location(code, pc));
             }
         }
         frames.release(machine.bottom);
         error
     }
 
-    fn place(&self, code: &Code, pc: u32) -> crate::Place {
+    fn location(&self, code: &Code, pc: u32) -> crate::Location {
         let offset = code.offsets.get(pc as usize).copied().unwrap_or(0);
-        self.verified.place(code.function, offset)
+        self.verified.location(code.function, offset)
     }
 }
 

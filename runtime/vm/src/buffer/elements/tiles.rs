@@ -11,7 +11,7 @@ pub const TILE: usize = 256;
 /// Tiles are computed in multiples of so many iterations.
 const PADDING: usize = 16;
 
-/// Some iterations of a nest of `E` loops: adjacent ones of the last loop, and of the others as many as there is room for.
+/// Some iterations of a nest of `E` loops: adjacent ones of the last loop, and of the others as many as there is space for.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<const E: usize> {
     counts: [usize; E],
@@ -116,7 +116,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     pub fn load_tile<const E: usize>(&self, tile: &Tile<E>, loops: [usize; D], numbers: &mut [T; TILE]) {
         let strides = self.strides(tile, loops);
         // SAFETY: `strides` checked that the grid has the tile's iterations, whose elements the constructor checked. The array has
-        // room for all iterations of a tile.
+        // space for all iterations of a tile.
         unsafe { copy::<Load, T, E>(self.origin.as_ptr(), strides, tile, numbers.as_mut_ptr()) }
     }
 
@@ -227,7 +227,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Copies the elements of all tiles from one buffer to the same places of another one. Both have 4096 elements.
+    /// Copies the elements of all tiles from one buffer to the same positions of another one. Both have 4096 elements.
     fn copied<T: Element + Default, const E: usize>(from: &Ref, to: &Ref, loops: [(usize, i64); E]) {
         // SAFETY: each test has one thread that accesses the buffers.
         let (from, to) =

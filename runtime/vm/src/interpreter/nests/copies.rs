@@ -50,7 +50,7 @@ impl Shape {
 /// Copies elements in memory to a strip, or back.
 ///
 /// # Safety
-/// The elements of the shape are in memory, aligned, and the strip has room for as many numbers; the processor has the target
+/// The elements of the shape are in memory, aligned, and the strip has space for as many numbers; the processor has the target
 /// features that the copy was selected for.
 pub(super) type Copy = unsafe fn(memory: *mut u8, shape: &Shape, strip: *mut u8);
 
@@ -118,7 +118,7 @@ pub(super) fn store(kind: Kind, is_wide: bool) -> Copy {
 /// Fills a strip with the numbers of arithmetic sequences; of 64 bits if `is_wide`, else of 32.
 ///
 /// # Safety
-/// The strip has room for as many numbers as the shape has.
+/// The strip has space for as many numbers as the shape has.
 pub(super) unsafe fn sequence(is_wide: bool, first: i64, shape: &Shape, strip: *mut u8) {
     let [(count, stride), (rows, row), (planes, plane)] = shape.loops;
     let (mut of_plane, mut at) = (first, 0);
@@ -171,7 +171,7 @@ mod tests {
             let mut strip = [0u64; 256];
             let mut written: Vec<T> = (0..1000).map(|_| of(0)).collect();
             let strip = strip.as_mut_ptr().cast::<u8>();
-            // SAFETY: all elements are within the vectors, and the strip has room for 256 numbers.
+            // SAFETY: all elements are within the vectors, and the strip has space for 256 numbers.
             unsafe {
                 load(kind, is_wide)(memory.as_mut_ptr().add(100).cast(), &shape, strip);
                 store(kind, is_wide)(written.as_mut_ptr().add(100).cast(), &shape, strip);

@@ -12,6 +12,7 @@ mod lower;
 mod plan;
 mod reduce;
 mod run;
+mod scalars;
 mod strips;
 #[cfg(test)]
 mod tests;

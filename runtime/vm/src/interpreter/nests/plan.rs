@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::super::buffer::Reach;
 use super::copies::{Shape, TILED};
-use super::run::Values;
+use super::scalars::Values;
 use super::{Form, MAX_LOOPS, Nest, OnStrips, Strided, Work};
 use incarnate_bytecode::trip_count::is_injective;
 use smallvec::SmallVec;

@@ -104,7 +104,7 @@ unsafe fn number(address: *const u8, is_wide: bool) -> MaybeUninit<u64> {
 /// Fills a strip with one number.
 ///
 /// # Safety
-/// There is room for `count` numbers.
+/// There is space for `count` numbers.
 unsafe fn broadcast(is_wide: bool, number: u64, into: *mut u8, count: usize) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -158,7 +158,7 @@ impl Run<'_> {
         let elements = if deep.reductions > 0 { deep.tile.elements.max(tile.elements) } else { tile.elements };
         for (strip, scalar, is_wide) in &self.body.broadcasts {
             let own = state.own(*strip);
-            // SAFETY: a strip has room for the elements of a tile.
+            // SAFETY: a strip has space for the elements of a tile.
             unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, elements) };
         }
         Some(state)
@@ -328,7 +328,7 @@ impl Run<'_> {
                 }
                 if let Some((into, from, _)) = kept {
                     let next = state.addresses[usize::from(from)].cast::<MaybeUninit<u64>>();
-                    // A strip has room for a number of 64 bits, whatever the numbers are.
+                    // A strip has space for a number of 64 bits, whatever the numbers are.
                     if index + 1 < count {
                         let own = state.own(into).cast::<MaybeUninit<u64>>();
                         own.write(next.read());
@@ -361,7 +361,7 @@ impl Run<'_> {
         };
         let numbers: SmallVec<[MaybeUninit<u64>; 4]> = self.body.carried.iter().map(next).collect();
         for (carried, number) in self.body.carried.iter().zip(numbers) {
-            // SAFETY: a strip has room for a number of 64 bits.
+            // SAFETY: a strip has space for a number of 64 bits.
             unsafe { state.own(carried.strip).cast::<MaybeUninit<u64>>().write(number) };
         }
     }
@@ -387,7 +387,7 @@ impl Run<'_> {
                 let mut address = element.cast_const();
                 if !*is_borrowed || !shape.is_adjacent() {
                     let own = state.own(*into);
-                    // SAFETY: promised by the caller; a strip has room for the elements of a tile.
+                    // SAFETY: promised by the caller; a strip has space for the elements of a tile.
                     unsafe { copy(element, shape, own) };
                     address = own;
                 }
@@ -401,7 +401,7 @@ impl Run<'_> {
             Step::Sequence { sequence: index, into } => {
                 let (stream, own) = (self.views.len() + index, state.own(*into));
                 let shape = &tile.shapes[stream];
-                // SAFETY: a strip has room for the elements of a tile.
+                // SAFETY: a strip has space for the elements of a tile.
                 unsafe { sequence(self.body.sequences[*index].1, state.positions[stream], shape, own) };
                 state.addresses[usize::from(*into)] = own;
             }
@@ -463,7 +463,7 @@ impl<N: Copy> Compute<N> for Computation<'_> {
                 let length = (present.length - done_of_piece).min(count - filled);
                 let from = (present.from as i64).wrapping_add(stride.wrapping_mul(done_of_piece as i64));
                 let to = strips.address(*loaded).wrapping_add(filled * register_width(self.element));
-                // SAFETY: the elements are within a buffer, as the caller promises; the strip has room for `count` numbers.
+                // SAFETY: the elements are within a buffer, as the caller promises; the strip has space for `count` numbers.
                 unsafe { load(element(from), &Shape::line(length, stride), to) };
                 (filled, done_of_piece) = (filled + length, done_of_piece + length);
                 if done_of_piece == present.length {
