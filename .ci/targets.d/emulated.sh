@@ -10,8 +10,7 @@ variable=${triple^^}
 variable=CARGO_TARGET_${variable//-/_}
 export "${variable}_LINKER=$system-gcc" "${variable}_RUNNER=$emulator -L /usr/$system"
 
-# Emulated code is slow without optimisation; generated code and tests compile slowly with it.
-optimize incarnate-{vm,hal,local,runtime}
+optimize_runtime
 
 # emulate PROGRAM ARGUMENT...
 emulate() { "$emulator" -L "/usr/$system" "$@"; }

@@ -16,19 +16,35 @@ interpreted=(-p incarnate-tests)
 translated=(-p incarnate-translated-tests)
 command_line=(-p incarnate-cli --features incarnate-cli/cli)
 
-# optimize CRATE...: compiles crates with a little optimisation.
+# Nothing reads debug information.
 options=(--locked --target "$triple" --config profile.dev.debug=false)
-optimize() {
+
+# Optimises the runtime a little, for targets that are emulated: it takes longer to compile than it saves where the processor executes it.
+# Generated code and tests compile slowly with optimisation.
+optimize_runtime() {
   local crate
-  for crate; do options+=(--config "profile.dev.package.$crate.opt-level=1"); done
+  for crate in incarnate-{bytecode,kernels,vm,hal,local,runtime} flatbuffers object smallvec; do
+    options+=(--config "profile.dev.package.$crate.opt-level=1")
+  done
 }
-# What the host executes most, to translate the models.
-optimize incarnate-bytecode incarnate-kernels flatbuffers object smallvec
+
+# Projects of `incarnate build` and `incarnate web`.
+export XDG_CACHE_HOME=$target/cache
+
+# Arguments of a program that calls the model `mlp`, in its folder, and compares the results.
+call=(--function=mlp --input=@batch.in0.npy --expected_output=@batch.out0.npy --expected_f32_threshold=1e-05)
 
 # Builds the command line for the host, as the host's tests do, and prints its path.
 host_program() {
   cargo build --locked --features cli >&2
   echo "$target/debug/incarnate"
+}
+
+# build_program OPTION...: builds a program of the model `mlp`; without optimisation, which takes three times as long.
+build_program() {
+  local incarnate
+  incarnate=$(host_program)
+  CARGO_PROFILE_RELEASE_OPT_LEVEL=0 "$incarnate" build tests/models/mlp/vmvx.vmfb "$@"
 }
 
 suite_log=$(mktemp)
