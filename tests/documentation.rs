@@ -55,13 +55,13 @@ fn root() -> PathBuf {
     package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).expect("a workspace").to_owned()
 }
 
-/// Every Markdown file beneath a folder, without hidden folders and build outputs.
+/// Every Markdown file beneath a folder, without hidden folders, build outputs and packages of npm.
 fn pages(folder: &Path, found: &mut BTreeMap<PathBuf, Page>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() {
-            if !name.starts_with('.') && name != "target" {
+            if !name.starts_with('.') && !["target", "node_modules"].contains(&name) {
                 pages(&path, found);
             }
         } else if path.extension().is_some_and(|extension| extension == "md") {

@@ -66,6 +66,7 @@ fn temporary_for(path: &Path) -> Result<NamedTempFile> {
         return Err(Error::invalid_argument("the path has no file name"));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "other systems have no such permissions"))]
     let mut builder = Builder::new();
     #[cfg(unix)]
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);

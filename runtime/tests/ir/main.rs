@@ -129,7 +129,7 @@ fn assembled(text: &str) -> Arc<VerifiedModule> {
 fn random_programs_run_the_same() {
     let mut random = random::Random(0x1234_5678_9ABC_DEF1);
     let (mut done, mut failed) = (0, 0);
-    for _ in 0..600 {
+    for _ in 0..random::programs(600) {
         let text = random::program(&mut random);
         let module = assembled(&text);
         let calls: Vec<(String, Vec<Value>)> = (0..3)
@@ -152,7 +152,7 @@ fn random_programs_run_the_same() {
             *(if outcome.contains("I64") { &mut done } else { &mut failed }) += 1;
         }
     }
-    assert!(done > 600 && failed > 100, "{done} returned, {failed} failed");
+    assert!(done > random::programs(600) && failed > random::programs(100), "{done} returned, {failed} failed");
 }
 
 /// Returns the text of a function.

@@ -12,7 +12,7 @@ use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Pro
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::loops::{product, program, sums};
-use super::random::Random;
+use super::random::{Random, programs};
 
 /// Iterations of outermost loops that ran as nests.
 static ITERATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -402,14 +402,15 @@ fn compare(text: &str, length: usize) -> (usize, usize) {
 fn random_nests_run_the_same() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut done, mut failed, mut found) = (0, 0, 0);
-    for _ in 0..300 {
+    for _ in 0..programs(300) {
         let text = program(&mut random);
         found += Nests::of(&Function::new(&verified(&text), 0).unwrap()).found.len();
         let counts = compare(&text, 200);
         (done, failed) = (done + counts.0, failed + counts.1);
     }
     let iterations = ITERATIONS.load(Ordering::Relaxed);
-    assert!(done > 300 && failed > 200 && found > 200 && iterations > 500, "{done} {failed} {found} {iterations}");
+    let enough = done > programs(300) && failed > programs(200) && found > programs(200);
+    assert!(enough && iterations > programs(500), "{done} {failed} {found} {iterations}");
 }
 
 /// Adds `length` floats of the first buffer to the first float of the second one.
@@ -455,20 +456,21 @@ fn reassociated_sums_are_partial_sums() {
 fn random_sums_run_the_same() {
     let mut random = Random(0x5BE0_CD19_137E_2179);
     let mut done = 0;
-    for _ in 0..100 {
+    for _ in 0..programs(100) {
         done += compare(&sums(&mut random), 8000).0;
     }
-    assert!(done > 200, "{done}");
+    assert!(done > programs(200), "{done}");
 }
 
 #[test]
 fn random_products_run_the_same_in_another_order() {
     let mut random = Random(0x1F83_D9AB_FB41_BD6B);
     let (mut done, mut failed) = (0, 0);
-    for _ in 0..240 {
+    for _ in 0..programs(240) {
         let counts = compare(&product(&mut random), 2000);
         (done, failed) = (done + counts.0, failed + counts.1);
     }
     let (reordered, split) = (REORDERED.load(Ordering::Relaxed), SPLIT.load(Ordering::Relaxed));
-    assert!(done > 400 && failed > 20 && reordered > 80 && split > 20, "{done} {failed} {reordered} {split}");
+    let enough = done > programs(400) && failed > programs(20) && reordered > programs(80) && split > programs(20);
+    assert!(enough, "{done} {failed} {reordered} {split}");
 }

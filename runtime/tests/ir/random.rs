@@ -5,6 +5,12 @@ use std::fmt::Write;
 
 use incarnate_runtime::bytecode::isa::{Bank, Format, INSTRUCTIONS, InstructionInfo};
 
+/// Returns the number of random programs that a test runs, of which it runs `count` natively: an eighth on architectures that are emulated
+/// in CI, where all take minutes.
+pub const fn programs(count: usize) -> usize {
+    if cfg!(target_arch = "x86_64") { count } else { count / 8 }
+}
+
 /// A deterministic generator of pseudorandom numbers.
 pub struct Random(pub u64);
 

@@ -9,9 +9,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::StatusCode;
 use crate::bytecode::{CallingConvention, Contents, VerifiedModule, assemble};
-use crate::hal::{
-    Buffer, BufferParameters, BufferUsage, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
-};
+use crate::hal::{Buffer, BufferParameters, BufferUsage, DeviceOptions, DriverRegistry, Fence};
 use crate::vm::Buffer as VmBuffer;
 use crate::vm::{
     BytecodeModule, CallBuffer, Completion, Limits, Linkage, Module, ModuleState, Program, Ref, Stack, TypedRefObject,
@@ -154,10 +152,6 @@ fn span(count: i64) -> Value {
     i64(count)
 }
 
-fn floats(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
 #[test]
 fn functions_have_the_calling_conventions_that_compilers_import() {
     let module = module(HalOptions::default());
@@ -197,19 +191,24 @@ fn every_version_is_linked_and_others_name_the_compilers() {
 }
 
 /// The calls of a 4xf32 multiply that iree-compile 3.13.0 emits, initialiser and body.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[test]
 fn a_compiled_multiply_runs() {
+    use crate::hal::{BufferView, ElementType, EncodingType};
+
+    let floats = |values: [f32; 4]| values.map(f32::to_le_bytes).concat();
     let mut guest = Guest::new(TraceSink::default());
     assert_eq!(guest.word("devices.count", vec![]), 1);
     assert!(guest.reference("devices.get", vec![i32(1)]).is_null());
     let device = guest.reference("devices.get", vec![i32(0)]);
     let answer = guest.call("device.query.i64", vec![r(&device), text("hal.device.id"), text("local*")]).unwrap().0;
     assert_eq!(answer, [1, 1]);
-    let (format, elf) = match cfg!(target_arch = "aarch64") {
-        true => ("embedded-elf-arm_64", &include_bytes!("../../../tests/fixtures/elf/simple_mul_arm_64.so")[..]),
-        false => ("embedded-elf-x86_64", &include_bytes!("../../../tests/fixtures/elf/simple_mul_x86_64.so")[..]),
-    };
+    #[cfg(target_arch = "x86_64")]
+    let (format, elf) = ("embedded-elf-x86_64", include_bytes!("../../../tests/fixtures/elf/simple_mul_x86_64.so"));
+    #[cfg(target_arch = "aarch64")]
+    let (format, elf) = ("embedded-elf-arm_64", include_bytes!("../../../tests/fixtures/elf/simple_mul_arm_64.so"));
+    #[cfg(target_arch = "riscv64")]
+    let (format, elf) = ("embedded-elf-riscv_64", include_bytes!("../../../tests/fixtures/elf/simple_mul_riscv_64.so"));
     let format = || text(format);
     let answer = guest.call("device.query.i64", vec![r(&device), text("hal.executable.format"), format()]).unwrap().0;
     assert_eq!(answer, [1, 1]);
@@ -229,7 +228,7 @@ fn a_compiled_multiply_runs() {
 
     let inputs: Vec<Ref> = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
         .map(|values: [f32; 4]| {
-            let buffer = guest.buffer(&floats(&values)).to::<Buffer>().unwrap();
+            let buffer = guest.buffer(&floats(values)).to::<Buffer>().unwrap();
             let view = BufferView::new(buffer, &[4], ElementType::FLOAT_32, EncodingType::DENSE_ROW_MAJOR).unwrap();
             Ref::from(Arc::new(view))
         })
@@ -256,7 +255,7 @@ fn a_compiled_multiply_runs() {
     assert_eq!(guest.word("fence.await", vec![i32(-1), i64(0), span(1), r(&done)]), 0);
     let create = vec![r(&buffers[2]), i64(0), i64(16), i32(0x2100_0020), i32(1), span(1), i64(4)];
     let output = guest.reference("buffer_view.create", create).to::<BufferView>().unwrap();
-    assert_eq!(output.buffer().to_vec().unwrap(), floats(&[5.0, 12.0, 21.0, 32.0]));
+    assert_eq!(output.buffer().to_vec().unwrap(), floats([5.0, 12.0, 21.0, 32.0]));
 }
 
 #[test]
