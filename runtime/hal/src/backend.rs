@@ -17,6 +17,6 @@ pub use super::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
 pub use super::pending::{Queue, is_reached};
 #[cfg(feature = "std")]
-pub use super::queue::{Backend, Completion, Operation};
+pub use super::queue::{Backend, Completion, Operation, Submitted};
 #[cfg(feature = "std")]
 pub use super::semaphore::WaitParticipant;

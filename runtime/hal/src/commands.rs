@@ -230,6 +230,12 @@ impl Commands {
         &self.list
     }
 
+    /// Returns the buffers that the commands name directly.
+    #[must_use]
+    pub fn buffers(&self) -> &[Arc<Buffer>] {
+        &self.buffers
+    }
+
     /// Returns the number of slots that a binding table must have.
     #[inline]
     #[must_use]

@@ -90,7 +90,7 @@ pub use narrow_float::NarrowFloat;
 pub use pending::PendingOperations;
 pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
-pub use queue::{CallLimits, Fences, SignalFence};
+pub use queue::{CallLimits, Fences, QueueAffinity, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;
 #[cfg(feature = "std")]

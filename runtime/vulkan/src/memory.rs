@@ -295,7 +295,7 @@ fn memory_type(flags: vk::MemoryPropertyFlags, is_mapped: bool) -> MemoryType {
     memory_type
 }
 
-fn buffer_info(gpu: &Gpu, size: u64) -> vk::BufferCreateInfo<'static> {
+fn buffer_info(gpu: &Gpu, size: u64) -> vk::BufferCreateInfo<'_> {
     let usage = vk::BufferUsageFlags::TRANSFER_SRC
         | vk::BufferUsageFlags::TRANSFER_DST
         | vk::BufferUsageFlags::UNIFORM_BUFFER
@@ -303,7 +303,10 @@ fn buffer_info(gpu: &Gpu, size: u64) -> vk::BufferCreateInfo<'static> {
         | vk::BufferUsageFlags::INDIRECT_BUFFER;
     let addresses = gpu.properties.features.has_device_addresses();
     let addresses = if addresses { vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS } else { vk::BufferUsageFlags::empty() };
-    vk::BufferCreateInfo::default().size(size).usage(usage | addresses)
+    // Buffers belong to all families at once, so that no submission hands them over.
+    let sharing = if gpu.families.len() > 1 { vk::SharingMode::CONCURRENT } else { vk::SharingMode::EXCLUSIVE };
+    let info = vk::BufferCreateInfo::default().size(size).usage(usage | addresses);
+    info.sharing_mode(sharing).queue_family_indices(&gpu.families)
 }
 
 /// The types of memory that buffers can use, by bit.

@@ -5,6 +5,7 @@ use crate::Result;
 use crate::context::Context;
 use crate::encoder::Encoder;
 use crate::memory::Allocation;
+use incarnate_hal::QueueAffinity;
 use std::sync::Arc;
 
 /// Bytes that are staged at once. It bounds the memory for a copy.
@@ -23,11 +24,13 @@ pub(crate) fn copy(
     length: u64,
 ) -> Result<()> {
     let context = context(target);
-    let mut encoder = Encoder::begin(&context, false)?;
+    // All that the bytes depend on is done, so that they are copied beside what the other queues compute.
+    let queue = context.gpu.select(QueueAffinity::ANY, false);
+    let mut encoder = Encoder::begin(&context, context.gpu.queue(queue)?.family, false)?;
     encoder.copy(source.place(source_offset), target.place(offset), length)?;
     let recording = encoder.finish()?;
     // SAFETY: the caller keeps both allocations until this call returns.
-    unsafe { recording.run() }
+    unsafe { recording.run(queue) }
 }
 
 /// Copies bytes into memory that the host cannot access.
