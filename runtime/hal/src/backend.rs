@@ -7,7 +7,7 @@ pub use super::buffer::resolve_range;
 pub use super::command_buffer::InlineExecution;
 #[cfg(feature = "std")]
 pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
-pub use super::device_memory::{DeviceAllocator, DeviceMemory};
+pub use super::device_memory::{DeviceAllocator, DeviceMemory, HostMemory};
 #[cfg(feature = "std")]
 pub use super::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]

@@ -33,6 +33,8 @@ pub(crate) struct Properties {
     pub(crate) transfer_family: Option<Family>,
     pub(crate) features: Features,
     pub(crate) has_push_descriptors: bool,
+    /// What addresses and lengths of imported memory of the host must be multiples of; `None` if the device imports none.
+    pub(crate) host_pointer_alignment: Option<u64>,
     /// The present value of the clock of timestamps can be asked for.
     pub(crate) has_calibrated_timestamps: bool,
 }
@@ -201,14 +203,6 @@ impl Properties {
         if basic.api_version < vk::API_VERSION_1_2 {
             return None;
         }
-        let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
-        let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v11);
-        if basic.api_version >= vk::API_VERSION_1_3 {
-            properties = properties.push_next(&mut v13);
-        }
-        // SAFETY: as above; the chain has structures that its version of Vulkan has.
-        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         // SAFETY: as above.
         let (memory, families, extensions) = unsafe {
             (
@@ -218,6 +212,19 @@ impl Properties {
             )
         };
         let has = |name: &CStr| extensions.iter().any(|row| row.extension_name_as_c_str() == Ok(name));
+        let imports = has(ash::ext::external_memory_host::NAME);
+        let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
+        let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
+        let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v11);
+        if basic.api_version >= vk::API_VERSION_1_3 {
+            properties = properties.push_next(&mut v13);
+        }
+        if imports {
+            properties = properties.push_next(&mut host);
+        }
+        // SAFETY: as above; the chain has structures that its version of Vulkan has.
+        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let has_matrix = has(ash::khr::cooperative_matrix::NAME);
         let features = Features::of(instance, physical, basic.api_version, has_matrix);
         let (compute_family, transfer_family) = (compute_family(&families)?, transfer_family(&families));
@@ -244,6 +251,7 @@ impl Properties {
             transfer_family,
             features,
             has_push_descriptors: has(ash::khr::push_descriptor::NAME),
+            host_pointer_alignment: imports.then_some(host.min_imported_host_pointer_alignment),
             has_calibrated_timestamps: has(ash::ext::calibrated_timestamps::NAME),
         })
     }

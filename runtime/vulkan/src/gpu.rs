@@ -24,6 +24,7 @@ pub(crate) struct Gpu {
     pub(crate) raw: ash::Device,
     pub(crate) properties: Properties,
     pub(crate) push_descriptors: Option<ash::khr::push_descriptor::Device>,
+    pub(crate) external_host_memory: Option<ash::ext::external_memory_host::Device>,
     calibrated_timestamps: Option<ash::ext::calibrated_timestamps::Device>,
     queues: Vec<Queue>,
     /// The families of the queues, each once.
@@ -50,6 +51,9 @@ impl Gpu {
         let push_descriptors = push_descriptors.then(|| ash::khr::push_descriptor::Device::new(&instance.raw, &raw));
         let calibrated = properties.has_calibrated_timestamps;
         let calibrated = calibrated.then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw));
+        let external_host_memory = properties.host_pointer_alignment;
+        let external_host_memory =
+            external_host_memory.map(|_| ash::ext::external_memory_host::Device::new(&instance.raw, &raw));
         let queues = Queue::all(&raw, &plan).inspect_err(|_| {
             // SAFETY: the device has no objects.
             unsafe { raw.destroy_device(None) };
@@ -58,6 +62,7 @@ impl Gpu {
             raw,
             properties,
             push_descriptors,
+            external_host_memory,
             calibrated_timestamps: calibrated,
             queues,
             families,
@@ -204,6 +209,9 @@ fn create(
     let mut extensions = Vec::new();
     if properties.has_push_descriptors {
         extensions.push(ash::khr::push_descriptor::NAME.as_ptr());
+    }
+    if properties.host_pointer_alignment.is_some() {
+        extensions.push(ash::ext::external_memory_host::NAME.as_ptr());
     }
     if properties.has_calibrated_timestamps {
         extensions.push(ash::ext::calibrated_timestamps::NAME.as_ptr());

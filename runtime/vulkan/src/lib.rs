@@ -6,13 +6,14 @@
 //! |---|---|
 //! | `instance`, `physical`, `features` | the loader; devices and their names; what a device has and code requires |
 //! | `gpu`, `queues`, `context` | logical devices, their queues and timelines |
-//! | `memory`, `ranges`, `staging` | blocks of memory and allocations in them; copies between the host and memory that it cannot access |
+//! | `memory`, `block`, `ranges`, `staging` | allocations in blocks of memory; imported memory of the host; copies between the host and memory that it cannot access |
 //! | `pipeline`, `pipeline_cache`, `descriptors` | executables; the file of compiled pipelines; descriptor sets |
 //! | `encoder`, `recorder`, `replays`, `shadows` | commands in Vulkan's form; memory of other devices in them |
 //! | `timing` | times of commands in profiles |
 //! | `submissions`, `backend` | operations that are not done; the backend |
 
 mod backend;
+mod block;
 mod context;
 mod descriptors;
 mod encoder;
