@@ -321,6 +321,20 @@ impl Commands {
         self.bindings.get(start as usize..end as usize).unwrap_or_default()
     }
 
+    /// Returns the same commands with other buffers in the place of those that they name directly.
+    pub(crate) fn with_buffers(&self, buffers: Vec<Arc<Buffer>>) -> Commands {
+        Commands {
+            list: self.list.clone(),
+            bindings: self.bindings.clone(),
+            constants: self.constants.clone(),
+            data: self.data.clone(),
+            labels: self.labels.clone(),
+            buffers,
+            slot_count: self.slot_count,
+            elision_candidate: None,
+        }
+    }
+
     /// How far the arrays are filled.
     pub(crate) fn mark(&self) -> Mark {
         Mark {

@@ -60,6 +60,8 @@ mod queue;
 #[cfg(feature = "std")]
 mod reached;
 #[cfg(feature = "std")]
+mod remote;
+#[cfg(feature = "std")]
 mod semaphore;
 mod storage;
 #[cfg(feature = "std")]

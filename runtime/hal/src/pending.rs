@@ -19,6 +19,7 @@ use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::queue::{Backend, CallLimits, Completion, Fences, Operation, Predecessors, Submitted};
+use super::remote;
 use super::semaphore::Waiter;
 use super::wait::Countdown;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -140,7 +141,7 @@ impl Queue {
         let Fences { wait, signal, limits, affinity } = fences;
         let mut completion = Completion::new(signal, limits, affinity);
         match is_reached(wait) {
-            Ok(true) => self.backend.run(operation, completion),
+            Ok(true) => run_on(&*self.backend, operation, completion),
             Ok(false) => match self.follow(wait, Submitted::Operation(&operation), limits, &mut completion) {
                 Ok(true) => self.backend.run(operation, completion),
                 Ok(false) => self.defer(wait, operation, completion, limits),
@@ -181,7 +182,7 @@ impl Queue {
         let Fences { wait, signal, limits, affinity } = fences;
         let mut completion = Completion::new(signal, limits, affinity);
         match is_reached(wait) {
-            Ok(true) => self.backend.execute(command_buffer, bindings, completion),
+            Ok(true) => remote::execute(&*self.backend, command_buffer, bindings, completion),
             Ok(false) => {
                 let execution = Submitted::Execution(command_buffer, bindings);
                 match self.follow(wait, execution, limits, &mut completion) {
@@ -378,7 +379,16 @@ fn run(work: Work, result: Result<()>) {
     let Work { backend, operation, completion, active: _active, _charge, .. } = work;
     // The signal fence reports a failure; there is no caller to return it to.
     let _ = match result {
-        Ok(()) => backend.run(operation, completion),
+        Ok(()) => run_on(&*backend, operation, completion),
         Err(error) => completion.finish(Err(error)),
     };
+}
+
+fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_>) -> Result<()> {
+    match &operation {
+        Operation::Execute { command_buffer, bindings } => {
+            remote::execute(backend, command_buffer, bindings, completion)
+        }
+        _ => backend.run(operation, completion),
+    }
 }

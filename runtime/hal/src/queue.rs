@@ -404,14 +404,17 @@ pub struct Fences<'a> {
 
 /// The obligation to signal an operation's fence, and the meter of the call that submitted the operation. Dropping it
 /// unfinished fails the fence.
-#[derive(Debug)]
 pub struct Completion<'a> {
     signal: SignalFence<'a>,
     ledger: &'a Ledger,
     meter: Option<Cow<'a, Arc<Meter>>>,
     affinity: QueueAffinity,
     predecessors: Option<Box<Predecessors>>,
+    before_signal: Option<BeforeSignal>,
 }
+
+/// What is done before the fence of an operation that succeeded is signalled.
+pub(super) type BeforeSignal = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// What an operation follows on its device, and the charge of an operation that is submitted before its wait fence is reached.
 #[derive(Default)]
@@ -421,9 +424,14 @@ pub(super) struct Predecessors {
     pub(super) charge: Charge,
 }
 
-impl fmt::Debug for Predecessors {
+#[cold]
+fn finish_after(before_signal: BeforeSignal, result: Result<()>) -> Result<()> {
+    result.and_then(|()| before_signal())
+}
+
+impl fmt::Debug for Completion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Predecessors({})", self.tasks.len())
+        f.debug_struct("Completion").field("signal", &self.signal).finish_non_exhaustive()
     }
 }
 
@@ -433,7 +441,7 @@ impl<'a> Completion<'a> {
     #[must_use]
     pub fn new(signal: SignalFence<'a>, limits: CallLimits<'a>, affinity: QueueAffinity) -> Completion<'a> {
         let meter = limits.meter.map(Cow::Borrowed);
-        Completion { signal, ledger: limits.ledger(), meter, affinity, predecessors: None }
+        Completion { signal, ledger: limits.ledger(), meter, affinity, predecessors: None, before_signal: None }
     }
 
     /// Returns the queues that the operation may run on.
@@ -451,6 +459,14 @@ impl<'a> Completion<'a> {
 
     pub(super) fn set_predecessors(&mut self, predecessors: Predecessors) {
         self.predecessors = Some(Box::new(predecessors));
+    }
+
+    pub(super) fn ledger(&self) -> &'a Ledger {
+        self.ledger
+    }
+
+    pub(super) fn before_signal(&mut self, body: BeforeSignal) {
+        self.before_signal = Some(body);
     }
 
     /// Returns an error if the signal fence has failed.
@@ -486,7 +502,8 @@ impl<'a> Completion<'a> {
         };
         let meter = self.meter.take().map(|meter| Cow::Owned(meter.into_owned()));
         let predecessors = self.predecessors.take();
-        Completion { signal, ledger: Ledger::HOST, meter, affinity: self.affinity, predecessors }
+        let before_signal = self.before_signal.take();
+        Completion { signal, ledger: Ledger::HOST, meter, affinity: self.affinity, predecessors, before_signal }
     }
 
     /// Lets a thread that will wait for the operation participate in its task, which has started.
@@ -513,6 +530,10 @@ impl<'a> Completion<'a> {
     /// The failure of the operation; that of the fence.
     #[inline]
     pub fn finish(mut self, result: Result<()>) -> Result<()> {
+        let result = match self.before_signal.take() {
+            Some(before_signal) => finish_after(before_signal, result),
+            None => result,
+        };
         core::mem::take(&mut self.signal).finish(result)
     }
 }
