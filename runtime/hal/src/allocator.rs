@@ -200,12 +200,12 @@ impl Allocator {
         if !source.is_mutable() && !immutable {
             return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
         }
-        if let Some(device) = &self.device {
+        if self.device.is_some() {
             if !immutable {
                 return Err(Error::unavailable("memory of the host can be imported for constant uses only"));
             }
             #[cfg(feature = "std")]
-            if let Some(buffer) = import_constant(device, source, offset, length, parameters, ledger)? {
+            if let Some(buffer) = self.import_constant(source, offset, length, parameters, ledger)? {
                 return Ok(buffer);
             }
             return self.copy_in(&Storage::from_vm_buffer(source, offset, length, false)?, parameters, ledger);
@@ -248,8 +248,8 @@ impl Allocator {
     ) -> Result<Option<Arc<Buffer>>> {
         let (start, length) = resolve_range(contents.length(), offset, length)?;
         let source = vm::Buffer::of_contents(Arc::clone(contents), start..start + length)?;
-        if let Some(device) = &self.device {
-            return import_constant(device, &source, 0, length, parameters, ledger);
+        if self.device.is_some() {
+            return self.import_constant(&source, 0, length, parameters, ledger);
         }
         if length == 0 || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
@@ -324,6 +324,35 @@ impl Allocator {
         self.wrap_aligned(Storage::movable(movable), parameters, Charge::none())
     }
 
+    /// Returns a buffer over a constant in a mapped file, which is mapped once more, copy on write, if the device can use that in place.
+    #[cfg(feature = "std")]
+    #[cold]
+    fn import_constant(
+        &self,
+        source: &vm::Buffer,
+        offset: usize,
+        length: usize,
+        parameters: BufferParameters,
+        ledger: &Ledger,
+    ) -> Result<Option<Arc<Buffer>>> {
+        let Some(device) = &self.device else { return Ok(None) };
+        let Some(file) = source.contents().and_then(|contents| MappedFile::of(contents)) else { return Ok(None) };
+        if length == 0 {
+            return Ok(None);
+        }
+        let start = file.position(source.as_ptr()) + offset;
+        let charges = (ledger.charge(length as u64)?, ledger.charge(BUFFER_BYTES)?);
+        // If the system refuses another mapping, the constant is copied.
+        let Ok(mapping) = file.private(start..start + length) else { return Ok(None) };
+        let (pages, charge) = charges;
+        let imported = Arc::clone(device).import(HostMemory::of_mapping(mapping, pages));
+        let buffer = imported.map(|(memory, memory_type)| {
+            let usage = parameters.usage.union(HOST_USAGE);
+            Arc::new(Buffer::new(Storage::from_device(memory), memory_type, usage, charge))
+        });
+        Ok(buffer)
+    }
+
     /// Allocates a buffer of the device and copies host memory to it.
     fn copy_in(&self, memory: &Storage, parameters: BufferParameters, ledger: &Ledger) -> Result<Arc<Buffer>> {
         let buffer = self.allocate_charged(parameters, memory.length() as u64, ledger)?;
@@ -365,34 +394,6 @@ impl Allocator {
     pub fn statistics(&self) -> AllocatorStatistics {
         self.device.as_ref().map_or_else(|| self.pool.statistics(), |device| device.statistics())
     }
-}
-
-/// Returns a buffer over a constant in a mapped file, which is mapped once more, copy on write, if a device can use that in place.
-#[cfg(feature = "std")]
-#[cold]
-fn import_constant(
-    device: &Arc<dyn DeviceAllocator>,
-    source: &vm::Buffer,
-    offset: usize,
-    length: usize,
-    parameters: BufferParameters,
-    ledger: &Ledger,
-) -> Result<Option<Arc<Buffer>>> {
-    let Some(file) = source.contents().and_then(|contents| MappedFile::of(contents)) else { return Ok(None) };
-    if length == 0 {
-        return Ok(None);
-    }
-    let start = file.position(source.as_ptr()) + offset;
-    let charges = (ledger.charge(length as u64)?, ledger.charge(BUFFER_BYTES)?);
-    // If the system refuses another mapping, the constant is copied.
-    let Ok(mapping) = file.private(start..start + length) else { return Ok(None) };
-    let (pages, charge) = charges;
-    let imported = Arc::clone(device).import(HostMemory::of_mapping(mapping, pages));
-    let buffer = imported.map(|(memory, memory_type)| {
-        let usage = parameters.usage.union(HOST_USAGE);
-        Arc::new(Buffer::new(Storage::from_device(memory), memory_type, usage, charge))
-    });
-    Ok(buffer)
 }
 
 /// Allocates a buffer in the memory of a device.
