@@ -108,7 +108,7 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
         let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.length() as u64));
         let mut bounded = Bounded::new(&mut *out, limit);
-        let written = write!(bounded, "{}", Metadata(&module, VerifiedModule::load(contents).ok()));
+        let written = write!(bounded, "{}", Metadata(&module, VerifiedModule::load(contents.clone()).ok()));
         bounded.finish(written.context(|| "printing metadata"), || {
             format!("the metadata pass the limit of {limit} bytes of text")
         })?;
@@ -119,6 +119,13 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
             None => disassemble(&module),
         };
         out.write_all(text.as_bytes()).context(|| "printing the disassembly")?;
+        // The tool that prints shader modules reads them as it likes.
+        if arguments.function.is_none()
+            && !arguments.untrusted
+            && let Ok(verified) = VerifiedModule::load(contents)
+        {
+            gpu::shaders(&verified, out).context(|| "printing shader modules")?;
+        }
     }
     Ok(Verdict::Success)
 }

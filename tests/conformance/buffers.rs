@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use incarnate_runtime::StatusCode;
-use incarnate_runtime::hal::{BufferParameters, BufferUsage, DeviceOptions, DriverRegistry, MemoryType, WHOLE_BUFFER};
+use incarnate_runtime::hal::{
+    BufferParameters, BufferUsage, DeviceOptions, DriverRegistry, ExecutionStage, MemoryType, WHOLE_BUFFER,
+};
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::vm::Ledger;
 
-use crate::{code, on_each};
+use crate::{code, on_each, range, whole};
 
 #[test]
 fn buffers_are_what_was_asked_for() {
@@ -135,4 +138,41 @@ fn exhausted_memory_is_an_error_and_the_device_stays_usable() {
         limited.allocator().allocate(BufferParameters::DEVICE, 600_000).unwrap();
         assert_eq!(subject.buffer(&[1, 2, 3]).to_vec().unwrap(), [1, 2, 3]);
     });
+}
+
+#[test]
+fn constants_of_mapped_files_are_used_in_place_where_the_device_can() {
+    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
+    let bytes: Vec<u8> = (0..100_000u32).map(|index| (index % 251) as u8).collect();
+    std::fs::write(&path, &bytes).unwrap();
+    on_each(|subject| {
+        let contents = Arc::new(MappedFile::contents(&path).unwrap());
+        let usage = BufferUsage::TRANSFER | BufferUsage::DISPATCH | BufferUsage::SHARING_IMMUTABLE;
+        let parameters = BufferParameters { usage, ..BufferParameters::DEVICE };
+        let allocator = subject.device.allocator();
+        let live = allocator.statistics().live;
+        let ledger = Ledger::new(1 << 20, 100);
+        let import =
+            |offset| allocator.import_contents_charged(&contents, offset, 90_000, parameters, &ledger).unwrap();
+        assert!(import(3).is_none() || subject.uri.starts_with("vulkan"), "misaligned");
+        let Some(buffer) = import(64) else {
+            assert!(subject.uri.contains("staged"), "{} imports nothing", subject.uri);
+            return;
+        };
+        assert_eq!(allocator.statistics().live, live);
+        assert!(ledger.bytes() >= 90_000);
+        // The device reads it, and what it writes does not reach the file.
+        let copy = subject.buffer(&[0; 90_000]);
+        subject.run(|commands| {
+            commands.copy(whole(&buffer), whole(&copy)).unwrap();
+            commands.execution_barrier(ExecutionStage::TRANSFER, ExecutionStage::TRANSFER).unwrap();
+            commands.fill(range(&buffer, 0, 100), 7, 1).unwrap();
+        });
+        assert!(copy.to_vec().unwrap() == bytes[64..90_064]);
+        assert_eq!(buffer.read_range(98, 3).unwrap(), [7, 7, bytes[164]]);
+        drop(buffer);
+        assert_eq!(ledger.bytes(), 0);
+        assert!(std::fs::read(&path).unwrap() == bytes);
+    });
+    std::fs::remove_file(&path).unwrap();
 }

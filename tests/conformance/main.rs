@@ -2,7 +2,7 @@
 //! buffers, dispatches, semaphores, queues, files.
 //!
 //! With the feature `vulkan`, the list also runs on the default Vulkan device, with memory that the host accesses in place and with
-//! memory that it does not, with Vulkan's validation layers where they are installed.
+//! memory that it does not, with one queue and with several, with Vulkan's validation layers where they are installed.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod buffers;
@@ -66,7 +66,10 @@ fn vulkan() -> Vec<String> {
             0
         }
     };
-    ["automatic", "staged"].map(|access| format!("vulkan://?validation={validation}&host_access={access}")).into()
+    // The last one has several queues on any device, which share one of Vulkan where it has no more.
+    ["automatic", "staged", "staged&queues=3&transfer_queue=1"]
+        .map(|access| format!("vulkan://?validation={validation}&host_access={access}"))
+        .into()
 }
 
 /// Runs a case on each device.

@@ -1,6 +1,8 @@
 //! The text of executables for GPUs.
 
 use std::fmt;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::gpu_executable::spirv::{Analysis, capability_name};
@@ -56,6 +58,45 @@ fn write_vulkan(f: &mut fmt::Formatter<'_>, executable: &VulkanExecutable) -> fm
         .iter()
         .enumerate()
         .try_for_each(|(index, pipeline)| write_pipeline(f, executable, index, pipeline))
+}
+
+/// Prints the shader modules of a module's executables for Vulkan as text.
+pub(super) fn shaders(module: &VerifiedModule, out: &mut dyn Write) -> io::Result<()> {
+    for ordinal in 0..module.rodata_count() {
+        let bytes =
+            module.rodata_bytes(ordinal).filter(|bytes| bytes.starts_with(VulkanExecutable::IDENTIFIER.as_bytes()));
+        let Some(Ok(executable)) = bytes.map(|bytes| VulkanExecutable::read(&bytes)) else { continue };
+        for (index, words) in executable.shader_modules.iter().enumerate() {
+            writeln!(out, "\nshader module {index} of .rodata[{ordinal}]")?;
+            match disassembled(words) {
+                Ok(text) => text.lines().try_for_each(|line| writeln!(out, "  {}", Escaped(line)))?,
+                Err(error) => writeln!(out, "  no text form, which spirv-dis of the SPIR-V tools writes: {error}")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text form of a shader module, which the SPIR-V tools write.
+fn disassembled(words: &[u32]) -> io::Result<String> {
+    let mut command = Command::new("spirv-dis");
+    command
+        .args(["--no-color", "--no-header", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut tool = command.spawn()?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let input = tool.stdin.take();
+    // The tool reads all of its input before it writes.
+    let written = input.map_or(Ok(()), |mut input| input.write_all(&bytes));
+    let output = tool.wait_with_output()?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("it fails: {}", message.lines().next().unwrap_or_default())));
+    }
+    written?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn write_pipeline(

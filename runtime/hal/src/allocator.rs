@@ -6,6 +6,8 @@ use alloc::sync::Arc;
 use super::borrow::InputsOnlyRead;
 use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
 use super::device_memory::DeviceAllocator;
+#[cfg(feature = "std")]
+use super::device_memory::HostMemory;
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 use super::movable::{Access, Borrowed, Movable};
 pub use super::pool::AllocatorStatistics;
@@ -202,6 +204,10 @@ impl Allocator {
             if !immutable {
                 return Err(Error::unavailable("memory of the host can be imported for constant uses only"));
             }
+            #[cfg(feature = "std")]
+            if let Some(buffer) = self.import_constant(source, offset, length, parameters, ledger)? {
+                return Ok(buffer);
+            }
             return self.copy_in(&Storage::from_vm_buffer(source, offset, length, false)?, parameters, ledger);
         }
         let charge = ledger.charge(BUFFER_BYTES)?;
@@ -224,7 +230,7 @@ impl Allocator {
     }
 
     /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
-    /// [`MINIMUM_ALIGNMENT`] bytes, is writable and not in a mapped file, or if the device has memory of its own.
+    /// [`MINIMUM_ALIGNMENT`] bytes, is writable and not in a mapped file, or if the device has memory of its own and cannot use that of a mapped file.
     ///
     /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write, and charged to the ledger from the
     /// start.
@@ -242,7 +248,10 @@ impl Allocator {
     ) -> Result<Option<Arc<Buffer>>> {
         let (start, length) = resolve_range(contents.length(), offset, length)?;
         let source = vm::Buffer::of_contents(Arc::clone(contents), start..start + length)?;
-        if length == 0 || self.device.is_some() || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+        if self.device.is_some() {
+            return self.import_constant(&source, 0, length, parameters, ledger);
+        }
+        if length == 0 || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
         }
         let charge = ledger.charge(BUFFER_BYTES)?;
@@ -313,6 +322,35 @@ impl Allocator {
         }
         let movable = Movable::borrow(borrowed, Arc::clone(&self.pool));
         self.wrap_aligned(Storage::movable(movable), parameters, Charge::none())
+    }
+
+    /// Returns a buffer over a constant in a mapped file, which is mapped once more, copy on write, if the device can use that in place.
+    #[cfg(feature = "std")]
+    #[cold]
+    fn import_constant(
+        &self,
+        source: &vm::Buffer,
+        offset: usize,
+        length: usize,
+        parameters: BufferParameters,
+        ledger: &Ledger,
+    ) -> Result<Option<Arc<Buffer>>> {
+        let Some(device) = &self.device else { return Ok(None) };
+        let Some(file) = source.contents().and_then(|contents| MappedFile::of(contents)) else { return Ok(None) };
+        if length == 0 {
+            return Ok(None);
+        }
+        let start = file.position(source.as_ptr()) + offset;
+        let charges = (ledger.charge(length as u64)?, ledger.charge(BUFFER_BYTES)?);
+        // If the system refuses another mapping, the constant is copied.
+        let Ok(mapping) = file.private(start..start + length) else { return Ok(None) };
+        let (pages, charge) = charges;
+        let imported = Arc::clone(device).import(HostMemory::of_mapping(mapping, pages));
+        let buffer = imported.map(|(memory, memory_type)| {
+            let usage = parameters.usage.union(HOST_USAGE);
+            Arc::new(Buffer::new(Storage::from_device(memory), memory_type, usage, charge))
+        });
+        Ok(buffer)
     }
 
     /// Allocates a buffer of the device and copies host memory to it.

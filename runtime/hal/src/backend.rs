@@ -7,7 +7,7 @@ pub use super::buffer::resolve_range;
 pub use super::command_buffer::InlineExecution;
 #[cfg(feature = "std")]
 pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
-pub use super::device_memory::{DeviceAllocator, DeviceMemory};
+pub use super::device_memory::{DeviceAllocator, DeviceMemory, HostMemory};
 #[cfg(feature = "std")]
 pub use super::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]
@@ -17,6 +17,6 @@ pub use super::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
 pub use super::pending::{Queue, is_reached};
 #[cfg(feature = "std")]
-pub use super::queue::{Backend, Completion, Operation};
+pub use super::queue::{Backend, Completion, Operation, Submitted};
 #[cfg(feature = "std")]
 pub use super::semaphore::WaitParticipant;

@@ -138,6 +138,13 @@ impl Buffer {
         self.usage
     }
 
+    /// Returns true if the memory is a device's that the host cannot access.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(super) fn is_remote(&self) -> bool {
+        self.address.0.is_null() && self.device_memory().is_some()
+    }
+
     /// Returns true if the memory may move while it is not pinned.
     #[cfg(feature = "std")]
     pub(super) fn is_movable(&self) -> bool {

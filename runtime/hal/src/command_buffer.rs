@@ -21,6 +21,7 @@ use super::executable::Executable;
 use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
+use super::remote::{self, Staged};
 use crate::vm::{Charge, Ledger, Meter, TryLock};
 use crate::{Error, Result, ref_object};
 
@@ -156,6 +157,16 @@ impl CommandBuffer {
         }
     }
 
+    /// Contains finalized commands.
+    pub(super) fn of_commands(modes: CommandBufferMode, commands: Commands) -> CommandBuffer {
+        let slots = commands.slot_count;
+        let command_buffer = CommandBuffer::new(modes, CommandCategory::all(), slots, None, Charge::none());
+        command_buffer.locked(|recording| recording.commands = None);
+        // It is new, so no other commands are set.
+        let _ = command_buffer.recorded.set(Box::new(commands));
+        command_buffer
+    }
+
     /// Charges a command buffer without commands.
     ///
     /// # Errors
@@ -223,7 +234,13 @@ impl CommandBuffer {
                 None => Ok(()),
                 Some(execute) => {
                     // Calls with limits have no inline execution, so that operations are charged where they are submitted.
-                    let result = execute(commands, &[], None);
+                    let result = match remote::is_needed(commands, &[]) {
+                        false => execute(commands, &[], None),
+                        true => Staged::new(commands, &[], Ledger::HOST).and_then(|staged| {
+                            execute(&staged.commands, &staged.table, None)?;
+                            staged.write_back()
+                        }),
+                    };
                     commands.clear();
                     result
                 }

@@ -230,6 +230,12 @@ impl Commands {
         &self.list
     }
 
+    /// Returns the buffers that the commands name directly.
+    #[must_use]
+    pub fn buffers(&self) -> &[Arc<Buffer>] {
+        &self.buffers
+    }
+
     /// Returns the number of slots that a binding table must have.
     #[inline]
     #[must_use]
@@ -313,6 +319,20 @@ impl Commands {
     pub fn bindings(&self, dispatch: &Dispatch) -> &[Binding] {
         let Range { start, end } = dispatch.bindings;
         self.bindings.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// Returns the same commands with other buffers in the place of those that they name directly.
+    pub(crate) fn with_buffers(&self, buffers: Vec<Arc<Buffer>>) -> Commands {
+        Commands {
+            list: self.list.clone(),
+            bindings: self.bindings.clone(),
+            constants: self.constants.clone(),
+            data: self.data.clone(),
+            labels: self.labels.clone(),
+            buffers,
+            slot_count: self.slot_count,
+            elision_candidate: None,
+        }
     }
 
     /// How far the arrays are filled.

@@ -11,6 +11,8 @@ use super::memory::{BufferParameters, MemoryType};
 use super::pool::AllocatorStatistics;
 use super::storage::BindingPointer;
 use crate::Result;
+#[cfg(feature = "std")]
+use crate::mapping::WritableMapping;
 
 /// An allocation of a device. Callers check ranges before they pass them.
 ///
@@ -50,6 +52,59 @@ pub unsafe trait DeviceMemory: Any + Send + Sync + fmt::Debug {
     }
 }
 
+/// Memory of the host that a device may use in place, with what keeps it.
+///
+/// Its bytes are valid for reads and writes, by several threads at once, as long as the value lives. So are the pages of the system
+/// that contain it, which it shares with nothing that is written.
+pub struct HostMemory {
+    address: BindingPointer,
+    length: usize,
+    #[expect(dead_code, reason = "keeps the memory")]
+    owner: Arc<dyn Any + Send + Sync>,
+}
+
+/// The smallest page of the systems whose files are mapped.
+const PAGE: usize = 4096;
+
+impl HostMemory {
+    /// Contains bytes of a private mapping of a file, which starts and ends with whole pages.
+    #[cfg(feature = "std")]
+    pub(super) fn of_mapping(mut mapping: WritableMapping, charges: impl Any + Send + Sync) -> HostMemory {
+        let (address, length) = mapping.as_mut_ptr();
+        HostMemory { address: BindingPointer(address), length, owner: Arc::new((mapping, charges)) }
+    }
+
+    /// Returns the address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> BindingPointer {
+        self.address
+    }
+
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Returns the address and the length of the pages that contain the memory, both multiples of `alignment`; `None` if the memory
+    /// is not known to fill so large pages.
+    #[must_use]
+    pub fn pages(&self, alignment: usize) -> Option<(BindingPointer, usize)> {
+        if alignment == 0 || !PAGE.is_multiple_of(alignment) || self.length == 0 {
+            return None;
+        }
+        let before = self.address.0.addr() % PAGE;
+        let length = before.checked_add(self.length)?.checked_next_multiple_of(PAGE)?;
+        Some((BindingPointer(self.address.0.wrapping_sub(before)), length))
+    }
+}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostMemory({} bytes)", self.length)
+    }
+}
+
 /// Allocates the memory of a device.
 pub trait DeviceAllocator: Send + Sync + fmt::Debug {
     /// Allocates at least one byte, with the type of memory that it is. The memory returns to the allocator when its last share is
@@ -62,6 +117,13 @@ pub trait DeviceAllocator: Send + Sync + fmt::Debug {
         parameters: BufferParameters,
         length: usize,
     ) -> Result<(Arc<dyn DeviceMemory>, MemoryType)>;
+
+    /// Returns memory of the host as memory of the device that both access in place; `None` if the device cannot, or would access it
+    /// slowly. It counts for no limit.
+    fn import(self: Arc<Self>, memory: HostMemory) -> Option<(Arc<dyn DeviceMemory>, MemoryType)> {
+        drop(memory);
+        None
+    }
 
     /// Returns cached memory to the system.
     fn trim(&self);

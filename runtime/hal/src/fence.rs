@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::semaphore::{Semaphore, WaitParticipant};
+use super::semaphore::{Role, Semaphore, WaitParticipant};
 use super::wait::{self, Deadline};
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::vm::{self, Charge, Ledger, array};
@@ -179,14 +179,28 @@ impl Fence {
         Ok(reached)
     }
 
-    /// Sets the task that will signal the fence, which threads that wait for it may execute.
-    pub(super) fn set_participant(&self, participant: Arc<dyn WaitParticipant>) {
+    /// Sets the task of the fence, which threads that wait for it may execute.
+    pub(super) fn set_participant(&self, task: &Arc<dyn WaitParticipant>, role: Role) {
         for (semaphore, payload) in self.timepoints() {
-            semaphore.set_participant(payload, Arc::clone(&participant));
+            semaphore.set_participant(payload, Arc::clone(task), role);
         }
     }
 
-    /// Returns the task that will signal a timepoint, if one is not reached and its task is known.
+    /// Returns the tasks that have started and signal the timepoints that are not reached; `None` if one has no such task.
+    pub(super) fn signallers(&self) -> Option<Vec<Arc<dyn WaitParticipant>>> {
+        let mut tasks = Vec::new();
+        for (semaphore, payload) in self.timepoints() {
+            match semaphore.signaller(payload) {
+                Some(task) => tasks.push(task),
+                // It may have been signalled since the caller asked.
+                None if semaphore.query().ok()? >= payload => {}
+                None => return None,
+            }
+        }
+        Some(tasks)
+    }
+
+    /// Returns the task of a timepoint, if one is not reached and has one.
     pub(super) fn participant(&self) -> Option<Arc<dyn WaitParticipant>> {
         self.timepoints().find_map(|(semaphore, payload)| semaphore.participant(payload))
     }

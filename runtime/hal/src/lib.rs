@@ -61,6 +61,8 @@ mod queue;
 #[cfg(feature = "std")]
 mod reached;
 #[cfg(feature = "std")]
+mod remote;
+#[cfg(feature = "std")]
 mod semaphore;
 mod storage;
 #[cfg(feature = "std")]
@@ -92,7 +94,7 @@ pub use narrow_float::NarrowFloat;
 pub use pending::PendingOperations;
 pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
-pub use queue::{CallLimits, Fences, SignalFence};
+pub use queue::{CallLimits, Fences, QueueAffinity, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;
 #[cfg(feature = "std")]

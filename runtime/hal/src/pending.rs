@@ -18,7 +18,8 @@ use super::buffer::Buffer;
 use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
 use super::fence::Fence;
-use super::queue::{Backend, CallLimits, Completion, Fences, Operation};
+use super::queue::{Backend, CallLimits, Completion, Fences, Operation, Predecessors, Submitted};
+use super::remote;
 use super::semaphore::Waiter;
 use super::wait::Countdown;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -137,11 +138,15 @@ impl Queue {
     /// The failure of the wait fence, or of the operation, if it is known on return; RESOURCE_EXHAUSTED if the ledger has no
     /// space for a pending operation.
     pub fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
-        let Fences { wait, signal, limits } = fences;
-        let completion = Completion::new(signal, limits);
+        let Fences { wait, signal, limits, affinity } = fences;
+        let mut completion = Completion::new(signal, limits, affinity);
         match is_reached(wait) {
-            Ok(true) => self.backend.run(operation, completion),
-            Ok(false) => self.defer(wait, operation, completion, limits),
+            Ok(true) => run_on(&*self.backend, operation, completion),
+            Ok(false) => match self.follow(wait, Submitted::Operation(&operation), limits, &mut completion) {
+                Ok(true) => self.backend.run(operation, completion),
+                Ok(false) => self.defer(wait, operation, completion, limits),
+                Err(error) => completion.finish(Err(error)),
+            },
             Err(error) => completion.finish(Err(error)),
         }
     }
@@ -174,18 +179,47 @@ impl Queue {
         command_buffer: &Arc<CommandBuffer>,
         bindings: &[BufferBinding<'_>],
     ) -> Result<()> {
-        let Fences { wait, signal, limits } = fences;
-        let completion = Completion::new(signal, limits);
+        let Fences { wait, signal, limits, affinity } = fences;
+        let mut completion = Completion::new(signal, limits, affinity);
         match is_reached(wait) {
-            Ok(true) => self.backend.execute(command_buffer, bindings, completion),
+            Ok(true) => remote::execute(&*self.backend, command_buffer, bindings, completion),
             Ok(false) => {
-                // At most as many as one call passes.
-                let bindings: Box<[_]> = bindings.iter().map(BufferBinding::to_own).collect();
-                let operation = Operation::Execute { command_buffer: Arc::clone(command_buffer), bindings };
-                self.defer(wait, operation, completion, limits)
+                let execution = Submitted::Execution(command_buffer, bindings);
+                match self.follow(wait, execution, limits, &mut completion) {
+                    Ok(true) => self.backend.execute(command_buffer, bindings, completion),
+                    Ok(false) => {
+                        // At most as many as one call passes.
+                        let bindings: Box<[_]> = bindings.iter().map(BufferBinding::to_own).collect();
+                        let operation = Operation::Execute { command_buffer: Arc::clone(command_buffer), bindings };
+                        self.defer(wait, operation, completion, limits)
+                    }
+                    Err(error) => completion.finish(Err(error)),
+                }
             }
             Err(error) => completion.finish(Err(error)),
         }
+    }
+
+    /// Sets what an operation follows, if the device itself can order it after all that it waits for.
+    #[cold]
+    fn follow(
+        &self,
+        wait: Option<&Fence>,
+        operation: Submitted<'_>,
+        limits: CallLimits<'_>,
+        completion: &mut Completion<'_>,
+    ) -> Result<bool> {
+        let Some((wait, tasks)) = wait.and_then(|wait| Some((wait, wait.signallers()?))) else { return Ok(false) };
+        if !self.backend.can_follow(&tasks, operation) {
+            return Ok(false);
+        }
+        let extent = match operation {
+            Submitted::Operation(operation) => operation.extent(),
+            Submitted::Execution(_, bindings) => size_of_val(bindings) as u64,
+        };
+        let charge = charge(extent, wait, limits.ledger())?;
+        completion.set_predecessors(Predecessors { tasks, charge });
+        Ok(true)
     }
 
     #[cold]
@@ -198,7 +232,7 @@ impl Queue {
     ) -> Result<()> {
         // Only a fence can be unreached.
         let Some(wait) = wait else { return completion.finish(Err(Error::internal("no fence is pending"))) };
-        match charge(&operation, wait, limits.ledger()) {
+        match charge(operation.extent(), wait, limits.ledger()) {
             Ok(charge) => {
                 let owner = limits.pending.unwrap_or(&self.pending);
                 self.defer_charged(wait, operation, completion.detach(), charge, owner);
@@ -218,7 +252,7 @@ impl Queue {
     ) {
         if let Some(participant) = wait.participant() {
             // A thread that waits for this operation participates in what the operation waits for.
-            completion.set_participant(participant);
+            completion.set_preceding(&participant);
         }
         let active = (!wait.is_of_program()).then(|| Active::new(&self.activity));
         let activity = Arc::clone(&self.activity);
@@ -247,9 +281,9 @@ impl Queue {
 /// The bytes of a pending operation for each timepoint that it waits for: an entry in an array that at most doubles.
 const WAITER_BYTES: u64 = 2 * size_of::<(u64, Weak<dyn Waiter>)>() as u64;
 
-fn charge(operation: &Operation, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
+fn charge(extent: u64, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
     let waiters = (wait.timepoints().count() as u64).saturating_mul(WAITER_BYTES);
-    ledger.charge(operation.extent().saturating_add(waiters).saturating_add(size_of::<Pending>() as u64))
+    ledger.charge(extent.saturating_add(waiters).saturating_add(size_of::<Pending>() as u64))
 }
 
 struct Pending {
@@ -345,7 +379,16 @@ fn run(work: Work, result: Result<()>) {
     let Work { backend, operation, completion, active: _active, _charge, .. } = work;
     // The signal fence reports a failure; there is no caller to return it to.
     let _ = match result {
-        Ok(()) => backend.run(operation, completion),
+        Ok(()) => run_on(&*backend, operation, completion),
         Err(error) => completion.finish(Err(error)),
     };
+}
+
+fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_>) -> Result<()> {
+    match &operation {
+        Operation::Execute { command_buffer, bindings } => {
+            remote::execute(backend, command_buffer, bindings, completion)
+        }
+        _ => backend.run(operation, completion),
+    }
 }

@@ -18,10 +18,10 @@ use super::executable::ExecutableCache;
 use super::fence::Fence;
 use super::file::File;
 use super::pending::PendingOperations;
-use super::semaphore::WaitParticipant;
+use super::semaphore::{Role, WaitParticipant};
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::profile::{self, EventKind, Facts};
-use crate::vm::{Fuel, Ledger, Meter, array};
+use crate::vm::{Charge, Fuel, Ledger, Meter, array};
 use crate::{Error, Result};
 
 /// A queue operation. Transfers are rare here: most are commands of a command buffer.
@@ -243,8 +243,23 @@ pub trait Backend: Send + Sync + fmt::Debug {
         completion: Completion<'_>,
     ) -> Result<()>;
 
+    /// Returns true if the device itself can order an operation after others, which it has started and which signal what the
+    /// operation waits for. Then the operation is passed to [`Backend::run`] or [`Backend::execute`] at once, with these tasks in
+    /// its [`Completion`]; its fence fails if that of one of them has failed.
+    ///
+    /// `tasks` may be tasks of other devices. A device without commands of its own orders nothing.
+    fn can_follow(&self, tasks: &[Arc<dyn WaitParticipant>], operation: Submitted<'_>) -> bool {
+        let _ = (tasks, operation);
+        false
+    }
+
     /// Returns the number of workers that run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
+
+    /// Returns the number of queues that a [`QueueAffinity`] selects from.
+    fn queue_count(&self) -> usize {
+        1
+    }
 
     /// Returns the function that runs commands at once on the calling thread, while they are recorded; `None` if the device
     /// cannot.
@@ -269,6 +284,39 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// operation runs until its fence is signalled.
     fn is_idle(&self) -> bool {
         true
+    }
+}
+
+/// An operation that is being submitted.
+#[derive(Clone, Copy, Debug)]
+pub enum Submitted<'a> {
+    /// An operation with operands of its own.
+    Operation(&'a Operation),
+    /// The execution of a command buffer with a binding table.
+    Execution(&'a Arc<CommandBuffer>, &'a [BufferBinding<'a>]),
+}
+
+/// The queues of a device that an operation may run on, by bit (`iree_hal_queue_affinity_t`). Bits of queues that the device lacks
+/// are ignored; if none is left, every queue is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueAffinity(pub u64);
+
+impl QueueAffinity {
+    /// Any queue.
+    pub const ANY: QueueAffinity = QueueAffinity(u64::MAX);
+
+    /// Returns true if an operation may run on a queue of a device that has `count` of them.
+    #[must_use]
+    pub fn allows(self, queue: usize, count: usize) -> bool {
+        let existing = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+        let mask = if self.0 & existing == 0 { existing } else { self.0 & existing };
+        queue < 64 && mask >> queue & 1 != 0
+    }
+}
+
+impl Default for QueueAffinity {
+    fn default() -> QueueAffinity {
+        QueueAffinity::ANY
     }
 }
 
@@ -350,23 +398,86 @@ pub struct Fences<'a> {
     pub signal: SignalFence<'a>,
     /// The limits of the call.
     pub limits: CallLimits<'a>,
+    /// The queues that the operation may run on.
+    pub affinity: QueueAffinity,
 }
 
 /// The obligation to signal an operation's fence, and the meter of the call that submitted the operation. Dropping it
 /// unfinished fails the fence.
-#[derive(Debug)]
 pub struct Completion<'a> {
     signal: SignalFence<'a>,
     ledger: &'a Ledger,
     meter: Option<Cow<'a, Arc<Meter>>>,
+    affinity: QueueAffinity,
+    predecessors: Option<Box<Predecessors>>,
+    before_signal: Option<BeforeSignal>,
+}
+
+/// What is done before the fence of an operation that succeeded is signalled.
+pub(super) type BeforeSignal = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// What an operation follows on its device, and the charge of an operation that is submitted before its wait fence is reached.
+#[derive(Default)]
+pub(super) struct Predecessors {
+    pub(super) tasks: Vec<Arc<dyn WaitParticipant>>,
+    #[expect(dead_code, reason = "returned when dropped")]
+    pub(super) charge: Charge,
+}
+
+#[cold]
+fn finish_after(before_signal: BeforeSignal, result: Result<()>) -> Result<()> {
+    result.and_then(|()| before_signal())
+}
+
+impl fmt::Debug for Completion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").field("signal", &self.signal).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Completion<'a> {
     /// Creates the completion of an operation that signals `signal`, within the limits of a call.
     #[inline]
     #[must_use]
-    pub fn new(signal: SignalFence<'a>, limits: CallLimits<'a>) -> Completion<'a> {
-        Completion { signal, ledger: limits.ledger(), meter: limits.meter.map(Cow::Borrowed) }
+    pub fn new(signal: SignalFence<'a>, limits: CallLimits<'a>, affinity: QueueAffinity) -> Completion<'a> {
+        let meter = limits.meter.map(Cow::Borrowed);
+        Completion { signal, ledger: limits.ledger(), meter, affinity, predecessors: None, before_signal: None }
+    }
+
+    /// Returns the queues that the operation may run on.
+    #[must_use]
+    pub fn affinity(&self) -> QueueAffinity {
+        self.affinity
+    }
+
+    /// Returns the tasks that the operation must follow, for which [`Backend::can_follow`] returned true; none for an operation
+    /// whose wait fence was reached.
+    #[must_use]
+    pub fn predecessors(&self) -> &[Arc<dyn WaitParticipant>] {
+        self.predecessors.as_ref().map_or(&[], |predecessors| &predecessors.tasks)
+    }
+
+    pub(super) fn set_predecessors(&mut self, predecessors: Predecessors) {
+        self.predecessors = Some(Box::new(predecessors));
+    }
+
+    pub(super) fn ledger(&self) -> &'a Ledger {
+        self.ledger
+    }
+
+    pub(super) fn before_signal(&mut self, body: BeforeSignal) {
+        self.before_signal = Some(body);
+    }
+
+    /// Returns an error if the signal fence has failed.
+    ///
+    /// # Errors
+    /// The failure of the fence.
+    pub fn check(&self) -> Result<()> {
+        match &self.signal {
+            SignalFence::Given(fence) => fence.query().map(drop),
+            SignalFence::None | SignalFence::Later(_) => Ok(()),
+        }
     }
 
     /// Returns the meter of the submitting call, which an operation is charged to before it runs; `None` without limits.
@@ -390,14 +501,26 @@ impl<'a> Completion<'a> {
             }
         };
         let meter = self.meter.take().map(|meter| Cow::Owned(meter.into_owned()));
-        Completion { signal, ledger: Ledger::HOST, meter }
+        let predecessors = self.predecessors.take();
+        let before_signal = self.before_signal.take();
+        Completion { signal, ledger: Ledger::HOST, meter, affinity: self.affinity, predecessors, before_signal }
     }
 
-    /// Lets a thread that will wait for the operation participate in it.
+    /// Lets a thread that will wait for the operation participate in its task, which has started.
     #[inline]
-    pub fn set_participant(&self, participant: Arc<dyn WaitParticipant>) {
+    pub fn set_participant(&self, task: &Arc<dyn WaitParticipant>) {
+        self.participate(task, Role::Signals);
+    }
+
+    /// Lets a thread that will wait for the operation participate in a task that the operation waits for.
+    pub(super) fn set_preceding(&self, task: &Arc<dyn WaitParticipant>) {
+        self.participate(task, Role::Precedes);
+    }
+
+    #[inline]
+    fn participate(&self, task: &Arc<dyn WaitParticipant>, role: Role) {
         if let SignalFence::Given(signal) = &self.signal {
-            signal.set_participant(participant);
+            signal.set_participant(task, role);
         }
     }
 
@@ -407,6 +530,10 @@ impl<'a> Completion<'a> {
     /// The failure of the operation; that of the fence.
     #[inline]
     pub fn finish(mut self, result: Result<()>) -> Result<()> {
+        let result = match self.before_signal.take() {
+            Some(before_signal) => finish_after(before_signal, result),
+            None => result,
+        };
         core::mem::take(&mut self.signal).finish(result)
     }
 }

@@ -6,6 +6,7 @@ mod model;
 use alloc::format;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::task::Poll;
 use std::sync::PoisonError;
@@ -32,7 +33,7 @@ pub(super) trait Waiter: Send + Sync {
 }
 
 /// A task that a thread may execute while it waits for a semaphore.
-pub trait WaitParticipant: Send + Sync {
+pub trait WaitParticipant: Any + Send + Sync {
     /// Executes the task until it is done or has no work left for this thread. Returns true if the task is done, so
     /// that the signal is due.
     fn participate(self: Arc<Self>) -> bool;
@@ -56,9 +57,26 @@ ref_object!(Semaphore, "hal.semaphore");
 struct State {
     /// A thread or an operation that waits owns its waiter, so operations that wait in a circle do not own each other.
     waiters: Vec<(u64, Weak<dyn Waiter>)>,
-    /// The task that was last set, and the payload that it will signal.
-    participant: Option<(u64, Arc<dyn WaitParticipant>)>,
+    /// The task that was last set.
+    participant: Option<Participation>,
     failure: Option<Error>,
+}
+
+/// A task, and what it has to do with a semaphore.
+struct Participation {
+    /// The payload that the task will signal, or that waits for what the task signals.
+    payload: u64,
+    task: Arc<dyn WaitParticipant>,
+    role: Role,
+}
+
+/// What a task has to do with a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The task has started, and signals the payload when it is done.
+    Signals,
+    /// An operation that waits for the task signals the payload.
+    Precedes,
 }
 
 impl State {
@@ -139,7 +157,7 @@ impl Semaphore {
         let reached: Vec<Weak<dyn Waiter>> = {
             let mut state = self.lock();
             let reached = state.waiters.extract_if(.., |(target, _)| *target <= payload).map(|row| row.1).collect();
-            participant = state.participant.take_if(|(target, _)| *target <= payload);
+            participant = state.participant.take_if(|row| row.payload <= payload);
             self.waiting.store(state.waiting(), Ordering::SeqCst);
             reached
         };
@@ -184,8 +202,8 @@ impl Semaphore {
         }
     }
 
-    /// Sets the task that will signal a payload, which threads that wait for it may execute.
-    pub(super) fn set_participant(&self, payload: u64, participant: Arc<dyn WaitParticipant>) {
+    /// Sets the task of a payload, which threads that wait for it may execute.
+    pub(super) fn set_participant(&self, payload: u64, task: Arc<dyn WaitParticipant>, role: Role) {
         let former = {
             let mut state = self.lock();
             // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
@@ -193,19 +211,27 @@ impl Semaphore {
             loom_fence();
             // `FAILED` is the greatest payload.
             let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
-            let former = if is_reached { None } else { state.participant.replace((payload, participant)) };
+            let participation = Participation { payload, task, role };
+            let former = if is_reached { None } else { state.participant.replace(participation) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
             former
         };
         drop(former);
     }
 
-    /// Returns the task that will signal a payload, if the payload is not reached and the task is known.
+    /// Returns the task to execute while waiting for a payload, if the payload is not reached and a task is known.
     pub(super) fn participant(&self, payload: u64) -> Option<Arc<dyn WaitParticipant>> {
         if self.waiting.load(Ordering::Acquire) == 0 || self.payload.load(Ordering::Acquire) >= payload {
             return None;
         }
-        self.lock().participant.as_ref().map(|(_, participant)| Arc::clone(participant))
+        self.lock().participant.as_ref().map(|row| Arc::clone(&row.task))
+    }
+
+    /// Returns the task that has started and signals a payload, or a later one, when it is done.
+    pub(super) fn signaller(&self, payload: u64) -> Option<Arc<dyn WaitParticipant>> {
+        let state = self.lock();
+        let row = state.participant.as_ref()?;
+        (row.role == Role::Signals && row.payload >= payload).then(|| Arc::clone(&row.task))
     }
 
     /// Removes a waiter that has stopped waiting.

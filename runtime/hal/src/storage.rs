@@ -59,7 +59,7 @@ enum Backing {
 }
 
 /// Bytes that are copied at once from or to memory that the host cannot access. It bounds the memory for a copy.
-const STAGED_BYTES: usize = 1 << 20;
+const STAGED_BYTES: usize = 16 << 20;
 
 /// What keeps external memory.
 enum Owner {

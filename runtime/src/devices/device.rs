@@ -114,8 +114,7 @@ impl Device {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
             ("hal.executable.format", format) => Some(i64::from(self.supports(loaders, format))),
-            // The number of queues.
-            ("hal.device", "concurrency") => Some(1),
+            ("hal.device", "concurrency") => i64::try_from(self.queue.backend().queue_count()).ok(),
             ("hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => has_feature(feature).map(i64::from),
             _ => None,

@@ -19,7 +19,7 @@ impl Driver for VulkanDriver {
     }
 
     fn description(&self) -> &'static str {
-        "runs SPIR-V on GPUs; parameters: validation=0|1, host_access=automatic|staged, cache=0|1"
+        "runs SPIR-V on GPUs; parameters: validation=0|1, host_access=automatic|staged, cache=0|1, queues=N, transfer_queue=0|1"
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -5,13 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use ash::vk;
+use incarnate_hal::BufferBinding;
+use incarnate_hal::backend::{Command, Commands};
 
 use crate::context::Context;
 use crate::descriptors::DescriptorPools;
 use crate::error::Checked;
+use crate::features::Family;
 use crate::gpu::Gpu;
 use crate::memory::{Allocation, Place};
 use crate::pipeline::Pipeline;
+use crate::queues::Point;
+use crate::timing::Timing;
 use crate::{Error, Result};
 
 /// The most bytes of `vkCmdUpdateBuffer`.
@@ -23,6 +28,8 @@ const TABLE_BLOCK: u64 = 16 << 10;
 
 /// Objects that recordings reuse.
 pub(crate) struct Objects {
+    /// The family of the queues that they are for.
+    pub(crate) family: u32,
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
     descriptors: DescriptorPools,
@@ -33,6 +40,8 @@ pub(crate) struct Recording {
     gpu: Arc<Gpu>,
     objects: Option<Objects>,
     kept: Vec<Allocation>,
+    /// Set while a profile is recorded.
+    timing: Option<Timing>,
 }
 
 /// A range of a dispatch's binding.
@@ -52,6 +61,7 @@ pub(crate) enum Count {
 /// Records commands.
 pub(crate) struct Encoder<'a> {
     context: &'a Context,
+    family: Family,
     commands: vk::CommandBuffer,
     recording: Recording,
     /// The unused part of the last table of device addresses.
@@ -61,15 +71,15 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl Objects {
-    fn new(gpu: &Gpu) -> Result<Objects> {
-        let info = vk::CommandPoolCreateInfo::default().queue_family_index(gpu.properties.queue_family);
+    fn new(gpu: &Gpu, family: u32) -> Result<Objects> {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         // SAFETY: the device lives and has queues of the family.
         let pool = unsafe { gpu.raw.create_command_pool(&info, None) }.checked("creating a command pool")?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         // SAFETY: the pool was created above.
         let buffers = unsafe { gpu.raw.allocate_command_buffers(&info) };
         match buffers.as_deref() {
-            Ok(&[commands]) => Ok(Objects { pool, commands, descriptors: DescriptorPools::default() }),
+            Ok(&[commands]) => Ok(Objects { family, pool, commands, descriptors: DescriptorPools::default() }),
             other => {
                 let result = other.err().copied().unwrap_or(vk::Result::ERROR_UNKNOWN);
                 // SAFETY: the pool was created above and nothing uses it.
@@ -88,20 +98,20 @@ impl Objects {
 }
 
 impl<'a> Encoder<'a> {
-    /// Begins a command buffer that is submitted once, or any number of times.
+    /// Begins a command buffer for queues of a family that is submitted once, or any number of times.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub(crate) fn begin(context: &'a Context, is_reusable: bool) -> Result<Encoder<'a>> {
+    pub(crate) fn begin(context: &'a Context, family: Family, is_reusable: bool) -> Result<Encoder<'a>> {
         let gpu = &context.gpu;
-        let objects = match gpu.take_objects() {
+        let objects = match gpu.take_objects(family.index) {
             Some(objects) => objects,
-            None => Objects::new(gpu)?,
+            None => Objects::new(gpu, family.index)?,
         };
         let commands = objects.commands;
-        let recording = Recording { gpu: Arc::clone(gpu), objects: Some(objects), kept: Vec::new() };
+        let recording = Recording { gpu: Arc::clone(gpu), objects: Some(objects), kept: Vec::new(), timing: None };
         let bound = vk::Pipeline::null();
-        let encoder = Encoder { context, commands, recording, table_used: 0, table: None, bound };
+        let encoder = Encoder { context, family, commands, recording, table_used: 0, table: None, bound };
         let usage = match is_reusable {
             true => vk::CommandBufferUsageFlags::SIMULTANEOUS_USE,
             false => vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT,
@@ -109,7 +119,7 @@ impl<'a> Encoder<'a> {
         let info = vk::CommandBufferBeginInfo::default().flags(usage);
         // SAFETY: the command buffer is in the initial state: it is new, or its pool was reset when it was given back.
         unsafe { gpu.raw.begin_command_buffer(commands, &info) }.checked("beginning commands")?;
-        // Submissions follow each other, so that the writes of one are visible to the next.
+        // Submissions of a queue follow each other, so that the writes of one are visible to the next.
         encoder.barrier();
         Ok(encoder)
     }
@@ -118,18 +128,48 @@ impl<'a> Encoder<'a> {
         (&self.context.gpu.raw, self.commands)
     }
 
+    /// Times the commands from here on, if a profile is recorded.
+    ///
+    /// # Errors
+    /// Those of [`Timing::new`].
+    pub(crate) fn time(&mut self, count: usize) -> Result<()> {
+        self.recording.timing = Timing::new(&self.context.gpu, self.family, count)?;
+        if let Some(timing) = &self.recording.timing {
+            timing.begin(self.commands);
+        }
+        Ok(())
+    }
+
+    /// Writes the time after a command, if commands are timed.
+    pub(crate) fn timed(&mut self, commands: &Commands, command: &Command, table: &[BufferBinding<'_>]) {
+        if let Some(timing) = &mut self.recording.timing {
+            timing.command(self.commands, commands, command, table);
+        }
+    }
+
     /// Lets the commands after it begin when those before it are done.
     pub(crate) fn barrier(&self) {
-        let stages = vk::PipelineStageFlags::COMPUTE_SHADER
-            | vk::PipelineStageFlags::TRANSFER
-            | vk::PipelineStageFlags::DRAW_INDIRECT;
-        let written = vk::AccessFlags::SHADER_WRITE | vk::AccessFlags::TRANSFER_WRITE;
+        let (stages, written) = self.writers();
+        if !self.family.has_compute {
+            self.dependency(stages, written, stages, written | vk::AccessFlags::TRANSFER_READ);
+            return;
+        }
+        let stages = stages | vk::PipelineStageFlags::DRAW_INDIRECT;
         let used = written
             | vk::AccessFlags::SHADER_READ
             | vk::AccessFlags::UNIFORM_READ
             | vk::AccessFlags::TRANSFER_READ
             | vk::AccessFlags::INDIRECT_COMMAND_READ;
         self.dependency(stages, written, stages, used);
+    }
+
+    /// The stages of the family's queues that write, and how.
+    fn writers(&self) -> (vk::PipelineStageFlags, vk::AccessFlags) {
+        let (stages, written) = (vk::PipelineStageFlags::TRANSFER, vk::AccessFlags::TRANSFER_WRITE);
+        match self.family.has_compute {
+            true => (stages | vk::PipelineStageFlags::COMPUTE_SHADER, written | vk::AccessFlags::SHADER_WRITE),
+            false => (stages, written),
+        }
     }
 
     fn dependency(
@@ -153,12 +193,8 @@ impl<'a> Encoder<'a> {
     /// RESOURCE_EXHAUSTED.
     pub(crate) fn finish(self) -> Result<Recording> {
         // What was written is visible to the host once the submission is done.
-        self.dependency(
-            vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER,
-            vk::AccessFlags::SHADER_WRITE | vk::AccessFlags::TRANSFER_WRITE,
-            vk::PipelineStageFlags::HOST,
-            vk::AccessFlags::HOST_READ,
-        );
+        let (stages, written) = self.writers();
+        self.dependency(stages, written, vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ);
         let (raw, commands) = self.raw();
         // SAFETY: the command buffer is being recorded.
         unsafe { raw.end_command_buffer(commands) }.checked("ending commands")?;
@@ -379,30 +415,40 @@ fn check_counts(place: Place) -> Result<()> {
 }
 
 impl Recording {
-    /// Submits the commands and returns the number of the submission.
+    /// Adds the times of the commands, which a queue has done, to the profile that is recorded.
+    pub(crate) fn report(&self, queue: usize) {
+        if let Some(timing) = &self.timing {
+            timing.report(queue);
+        }
+    }
+
+    /// Submits the commands to a queue, after submissions of other queues, and returns the point of the submission.
     ///
     /// # Safety
     /// The recording, and everything that its commands use, live until the submission is done.
     ///
     /// # Errors
     /// Those of [`Gpu::submit`].
-    pub(crate) unsafe fn submit(&self) -> Result<u64> {
-        let Some(objects) = &self.objects else { return Err(Error::internal("recording has no commands")) };
-        // SAFETY: recording has ended; the caller keeps what the commands use.
-        unsafe { self.gpu.submit(objects.commands) }
+    pub(crate) unsafe fn submit(&self, queue: usize, waits: &[Point]) -> Result<Point> {
+        let family = self.gpu.queue(queue)?.family.index;
+        let Some(objects) = self.objects.as_ref().filter(|objects| objects.family == family) else {
+            return Err(Error::internal("recording has no commands for queues of the family"));
+        };
+        // SAFETY: recording has ended; the family is that of the queue; the caller keeps what the commands use.
+        unsafe { self.gpu.submit(queue, objects.commands, waits) }
     }
 
-    /// Submits the commands and waits until they are done.
+    /// Submits the commands to a queue and waits until they are done.
     ///
     /// # Safety
     /// Everything that the commands use lives until the call returns.
     ///
     /// # Errors
     /// Those of [`Gpu::submit`].
-    pub(crate) unsafe fn run(self) -> Result<()> {
+    pub(crate) unsafe fn run(self, queue: usize) -> Result<()> {
         // SAFETY: this call keeps the recording until the submission is done or the device is lost, and the caller the rest.
-        let number = unsafe { self.submit() }?;
-        self.gpu.wait_for(number)
+        let point = unsafe { self.submit(queue, &[]) }?;
+        self.gpu.wait_for(point)
     }
 }
 

@@ -28,9 +28,29 @@ pub(crate) struct Properties {
     pub(crate) subgroup_sizes: std::ops::RangeInclusive<u32>,
     pub(crate) subgroup_operations: vk::SubgroupFeatureFlags,
     pub(crate) memory: vk::PhysicalDeviceMemoryProperties,
-    pub(crate) queue_family: u32,
+    pub(crate) compute_family: Family,
+    /// A family for transfers alone.
+    pub(crate) transfer_family: Option<Family>,
     pub(crate) features: Features,
     pub(crate) has_push_descriptors: bool,
+    /// What addresses and lengths of imported memory of the host must be multiples of; `None` if the device imports none.
+    pub(crate) host_pointer_alignment: Option<u64>,
+    /// The present value of the clock of timestamps can be asked for.
+    pub(crate) has_calibrated_timestamps: bool,
+}
+
+/// A family of queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Family {
+    pub(crate) index: u32,
+    /// How many queues it has.
+    pub(crate) count: u32,
+    /// Its queues are used for transfers alone.
+    pub(crate) is_for_transfers: bool,
+    /// Its queues execute dispatches.
+    pub(crate) has_compute: bool,
+    /// The bits of its timestamps that count; 0 if it has none.
+    pub(crate) timestamp_bits: u32,
 }
 
 impl fmt::Debug for Properties {
@@ -92,7 +112,8 @@ impl Features {
             v12: keep!(PhysicalDeviceVulkan12Features of v12;
                 storage_buffer8_bit_access, uniform_and_storage_buffer8_bit_access, storage_push_constant8,
                 shader_buffer_int64_atomics, shader_shared_int64_atomics, shader_float16, shader_int8,
-                scalar_block_layout, shader_subgroup_extended_types, timeline_semaphore, buffer_device_address,
+                scalar_block_layout, shader_subgroup_extended_types, timeline_semaphore, host_query_reset,
+                buffer_device_address,
                 vulkan_memory_model, vulkan_memory_model_device_scope),
             v13: keep!(PhysicalDeviceVulkan13Features of v13;
                 subgroup_size_control, compute_full_subgroups, shader_integer_dot_product, maintenance4),
@@ -117,6 +138,10 @@ impl Features {
 
     pub(crate) fn has_device_addresses(&self) -> bool {
         self.v12.buffer_device_address != 0
+    }
+
+    pub(crate) fn has_host_query_reset(&self) -> bool {
+        self.v12.host_query_reset != 0
     }
 
     pub(crate) fn has_cooperative_matrix(&self) -> bool {
@@ -178,14 +203,6 @@ impl Properties {
         if basic.api_version < vk::API_VERSION_1_2 {
             return None;
         }
-        let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
-        let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v11);
-        if basic.api_version >= vk::API_VERSION_1_3 {
-            properties = properties.push_next(&mut v13);
-        }
-        // SAFETY: as above; the chain has structures that its version of Vulkan has.
-        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         // SAFETY: as above.
         let (memory, families, extensions) = unsafe {
             (
@@ -195,9 +212,22 @@ impl Properties {
             )
         };
         let has = |name: &CStr| extensions.iter().any(|row| row.extension_name_as_c_str() == Ok(name));
+        let imports = has(ash::ext::external_memory_host::NAME);
+        let mut v11 = vk::PhysicalDeviceVulkan11Properties::default();
+        let mut v13 = vk::PhysicalDeviceVulkan13Properties::default();
+        let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut v11);
+        if basic.api_version >= vk::API_VERSION_1_3 {
+            properties = properties.push_next(&mut v13);
+        }
+        if imports {
+            properties = properties.push_next(&mut host);
+        }
+        // SAFETY: as above; the chain has structures that its version of Vulkan has.
+        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let has_matrix = has(ash::khr::cooperative_matrix::NAME);
         let features = Features::of(instance, physical, basic.api_version, has_matrix);
-        let queue_family = compute_family(&families)?;
+        let (compute_family, transfer_family) = (compute_family(&families)?, transfer_family(&families));
         let can_require = v13.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
         let sizes = v13.min_subgroup_size..=v13.max_subgroup_size;
         #[expect(clippy::reversed_empty_ranges, reason = "no size can be required")]
@@ -217,9 +247,12 @@ impl Properties {
             subgroup_sizes: if can_require && features.has_subgroup_size_control() { sizes } else { none },
             subgroup_operations: v11.subgroup_supported_operations,
             memory,
-            queue_family,
+            compute_family,
+            transfer_family,
             features,
             has_push_descriptors: has(ash::khr::push_descriptor::NAME),
+            host_pointer_alignment: imports.then_some(host.min_imported_host_pointer_alignment),
+            has_calibrated_timestamps: has(ash::ext::calibrated_timestamps::NAME),
         })
     }
 
@@ -282,14 +315,32 @@ impl Properties {
     }
 }
 
-/// Returns the family of queues to use: one for compute without graphics if there is one, as it runs beside a display.
-fn compute_family(families: &[vk::QueueFamilyProperties]) -> Option<u32> {
-    let find = |without: vk::QueueFlags| {
-        families.iter().position(|family| {
-            let flags = family.queue_flags;
-            flags.contains(vk::QueueFlags::COMPUTE) && !flags.intersects(without) && family.queue_count > 0
+/// Returns the first family that has some flags and none of others.
+fn find_family(
+    families: &[vk::QueueFamilyProperties],
+    with: vk::QueueFlags,
+    without: vk::QueueFlags,
+) -> Option<Family> {
+    families.iter().zip(0u32..).find_map(|(family, index)| {
+        let flags = family.queue_flags;
+        (flags.contains(with) && !flags.intersects(without) && family.queue_count > 0).then(|| Family {
+            index,
+            count: family.queue_count,
+            is_for_transfers: !with.contains(vk::QueueFlags::COMPUTE),
+            has_compute: flags.contains(vk::QueueFlags::COMPUTE),
+            timestamp_bits: family.timestamp_valid_bits,
         })
-    };
-    let index = find(vk::QueueFlags::GRAPHICS).or_else(|| find(vk::QueueFlags::empty()))?;
-    u32::try_from(index).ok()
+    })
+}
+
+/// Returns the family of queues for compute: one without graphics if there is one, as it runs beside a display.
+fn compute_family(families: &[vk::QueueFamilyProperties]) -> Option<Family> {
+    let find = |without| find_family(families, vk::QueueFlags::COMPUTE, without);
+    find(vk::QueueFlags::GRAPHICS).or_else(|| find(vk::QueueFlags::empty()))
+}
+
+/// Returns the family of queues for transfers alone, which copy beside what the others compute.
+fn transfer_family(families: &[vk::QueueFamilyProperties]) -> Option<Family> {
+    let others = vk::QueueFlags::COMPUTE | vk::QueueFlags::GRAPHICS;
+    find_family(families, vk::QueueFlags::TRANSFER, others)
 }

@@ -1,4 +1,4 @@
-//! A logical device with its queue and the timeline of its submissions.
+//! A logical device with its queues.
 #![allow(unsafe_code, reason = "calls Vulkan")]
 
 use std::fmt;
@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ash::vk;
+use incarnate_hal::QueueAffinity;
+use incarnate_vm::clock::Instant;
 
 use crate::encoder::Objects;
 use crate::error::{Checked, device_lost};
 use crate::features::Properties;
 use crate::instance::Instance;
+use crate::queues::{self, Point, Queue, QueueOptions};
 use crate::{Error, Result};
 
 /// Recordings whose objects are kept. It bounds memory and no speed but that of programs with more operations at once.
@@ -21,9 +24,11 @@ pub(crate) struct Gpu {
     pub(crate) raw: ash::Device,
     pub(crate) properties: Properties,
     pub(crate) push_descriptors: Option<ash::khr::push_descriptor::Device>,
-    queue: Mutex<Submissions>,
-    /// Counts the submissions that are done.
-    timeline: vk::Semaphore,
+    pub(crate) external_host_memory: Option<ash::ext::external_memory_host::Device>,
+    calibrated_timestamps: Option<ash::ext::calibrated_timestamps::Device>,
+    queues: Vec<Queue>,
+    /// The families of the queues, each once.
+    pub(crate) families: Vec<u32>,
     /// Set when the device is lost.
     lost: OnceLock<Error>,
     /// What recordings have given back.
@@ -32,106 +37,95 @@ pub(crate) struct Gpu {
     _instance: Arc<Instance>,
 }
 
-/// The queue, whose use by threads must be synchronized, and the number of submissions.
-struct Submissions {
-    queue: vk::Queue,
-    count: u64,
-}
-
 impl Gpu {
     /// Creates a logical device.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn new(instance: Arc<Instance>, properties: Properties) -> Result<Gpu> {
-        let priorities = [1.0];
-        let queues = [vk::DeviceQueueCreateInfo::default()
-            .queue_family_index(properties.queue_family)
-            .queue_priorities(&priorities)];
-        let mut extensions = Vec::new();
-        if properties.has_push_descriptors {
-            extensions.push(ash::khr::push_descriptor::NAME.as_ptr());
-        }
-        if properties.features.has_cooperative_matrix() {
-            extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
-        }
-        let raw = properties.features.enabling(properties.version, |mut features| {
-            let info = vk::DeviceCreateInfo::default()
-                .queue_create_infos(&queues)
-                .enabled_extension_names(&extensions)
-                .push_next(&mut features);
-            // SAFETY: the physical device is one of the instance, and has the queue family, the extensions and the features.
-            unsafe { instance.raw.create_device(properties.physical, &info, None) }
-        });
-        let raw = raw.checked("creating a Vulkan device")?;
+    pub(crate) fn new(instance: Arc<Instance>, properties: Properties, options: QueueOptions) -> Result<Gpu> {
+        let plan = queues::plan(&properties, options);
+        let mut families: Vec<u32> = plan.iter().map(|row| row.0.index).collect();
+        families.dedup();
+        let raw = create(&instance, &properties, &families, &plan)?;
         let push_descriptors = properties.has_push_descriptors;
         let push_descriptors = push_descriptors.then(|| ash::khr::push_descriptor::Device::new(&instance.raw, &raw));
-        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: the device was created above with timeline semaphores and one queue of the family.
-        let (queue, timeline) =
-            unsafe { (raw.get_device_queue(properties.queue_family, 0), raw.create_semaphore(&info, None)) };
-        let timeline = match timeline {
-            Ok(timeline) => timeline,
-            Err(result) => {
-                // SAFETY: the device has no objects.
-                unsafe { raw.destroy_device(None) };
-                return Err(crate::error::error(result, "creating a semaphore"));
-            }
-        };
-        let queue = Mutex::new(Submissions { queue, count: 0 });
+        let calibrated = properties.has_calibrated_timestamps;
+        let calibrated = calibrated.then(|| ash::ext::calibrated_timestamps::Device::new(&instance.raw, &raw));
+        let external_host_memory = properties.host_pointer_alignment;
+        let external_host_memory =
+            external_host_memory.map(|_| ash::ext::external_memory_host::Device::new(&instance.raw, &raw));
+        let queues = Queue::all(&raw, &plan).inspect_err(|_| {
+            // SAFETY: the device has no objects.
+            unsafe { raw.destroy_device(None) };
+        })?;
         Ok(Gpu {
             raw,
             properties,
             push_descriptors,
-            queue,
-            timeline,
+            external_host_memory,
+            calibrated_timestamps: calibrated,
+            queues,
+            families,
             lost: OnceLock::new(),
             objects: Mutex::default(),
             _instance: instance,
         })
     }
 
-    /// Submits a command buffer and returns its number. Submissions are done in the order of their numbers, because each begins
-    /// with a barrier.
+    /// Returns the number of queues.
+    pub(crate) fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Returns a queue.
+    ///
+    /// # Errors
+    /// INTERNAL if there is none of the number.
+    pub(crate) fn queue(&self, queue: usize) -> Result<&Queue> {
+        self.queues.get(queue).ok_or_else(|| Error::internal("queue of a Vulkan device is not there"))
+    }
+
+    /// Returns the queue for an operation: the first one that its affinity allows, and that is for its kind if it allows one.
+    pub(crate) fn select(&self, affinity: QueueAffinity, dispatches: bool) -> usize {
+        queues::select(&self.queues, affinity, dispatches)
+    }
+
+    /// Submits a command buffer that begins when submissions of other queues are done, and returns its point. Submissions of one
+    /// queue are done in order, because each begins with a barrier.
     ///
     /// # Safety
-    /// The command buffer is executable, and everything that it uses lives until the submission is done.
+    /// The command buffer is executable and of the queue's family, and everything that it uses lives until the submission is done.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost; RESOURCE_EXHAUSTED.
-    pub(crate) unsafe fn submit(&self, commands: vk::CommandBuffer) -> Result<u64> {
+    pub(crate) unsafe fn submit(&self, queue: usize, commands: vk::CommandBuffer, waits: &[Point]) -> Result<Point> {
         self.check()?;
-        let mut submissions = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let (buffers, semaphores, values) = ([commands], [self.timeline], [submissions.count + 1]);
-        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
-        let info =
-            vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&semaphores).push_next(&mut timeline);
-        // SAFETY: the lock synchronizes the queue; the caller keeps what the commands use.
-        let result = unsafe { self.raw.queue_submit(submissions.queue, &[info], vk::Fence::null()) };
-        self.noticing(result, "submitting commands")?;
-        submissions.count += 1;
-        Ok(submissions.count)
+        let waits = waits.iter().map(|point| Ok((self.queue(point.queue)?.timeline, point.number)));
+        let waits = waits.collect::<Result<Vec<_>>>()?;
+        // SAFETY: points are of submissions; the caller keeps what the commands use.
+        let result = unsafe { self.queue(queue)?.submit(&self.raw, commands, &waits) };
+        let number = self.noticing(result, "submitting commands")?;
+        Ok(Point { queue, number })
     }
 
-    /// Returns the number of the last submission that is done.
+    /// Returns true if a submission is done.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost.
-    pub(crate) fn completed(&self) -> Result<u64> {
+    pub(crate) fn is_done(&self, point: Point) -> Result<bool> {
         self.check()?;
         // SAFETY: the semaphore is a timeline of this device.
-        let value = unsafe { self.raw.get_semaphore_counter_value(self.timeline) };
-        self.noticing(value, "asking for the progress of commands")
+        let value = unsafe { self.raw.get_semaphore_counter_value(self.queue(point.queue)?.timeline) };
+        Ok(self.noticing(value, "asking for the progress of commands")? >= point.number)
     }
 
     /// Blocks until a submission is done or the time has passed; returns true if it is done.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost.
-    pub(crate) fn wait(&self, number: u64, timeout: Duration) -> Result<bool> {
+    pub(crate) fn wait(&self, point: Point, timeout: Duration) -> Result<bool> {
         self.check()?;
-        let (semaphores, values) = ([self.timeline], [number]);
+        let (semaphores, values) = ([self.queue(point.queue)?.timeline], [point.number]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the semaphore is a timeline of this device.
@@ -145,14 +139,27 @@ impl Gpu {
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost.
-    pub(crate) fn wait_for(&self, number: u64) -> Result<()> {
-        while !self.wait(number, Duration::from_secs(1))? {}
+    pub(crate) fn wait_for(&self, point: Point) -> Result<()> {
+        while !self.wait(point, Duration::from_secs(1))? {}
         Ok(())
     }
 
-    /// Returns objects for a recording, if some were given back.
-    pub(crate) fn take_objects(&self) -> Option<Objects> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    /// Returns the present time, and the present value of the clock of timestamps: `last` on devices that do not tell it.
+    pub(crate) fn present(&self, last: u64) -> (Instant, u64) {
+        let before = Instant::now();
+        let device = vk::CalibratedTimestampInfoEXT::default().time_domain(vk::TimeDomainEXT::DEVICE);
+        let value = self.calibrated_timestamps.as_ref().and_then(|functions| {
+            // SAFETY: the device has the extension, all of which tell the time of the device.
+            unsafe { functions.get_calibrated_timestamps(&[device]) }.ok()?.0.first().copied()
+        });
+        (before + before.elapsed() / 2, value.unwrap_or(last))
+    }
+
+    /// Returns objects for a recording for queues of a family, if some were given back.
+    pub(crate) fn take_objects(&self, family: u32) -> Option<Objects> {
+        let mut kept = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = kept.iter().rposition(|objects| objects.family == family)?;
+        Some(kept.swap_remove(index))
     }
 
     /// Keeps the objects of a recording for the next ones, unless there are enough.
@@ -183,16 +190,58 @@ impl Gpu {
     }
 }
 
+/// Creates the device of Vulkan with the queues of a plan, and what its properties say is enabled.
+fn create(
+    instance: &Instance,
+    properties: &Properties,
+    families: &[u32],
+    plan: &[(crate::features::Family, u32)],
+) -> Result<ash::Device> {
+    let most = |family: u32| plan.iter().filter(|row| row.0.index == family).map(|row| row.1 + 1).max().unwrap_or(1);
+    let priorities = [1.0; queues::MOST_QUEUES as usize + 1];
+    let priorities = |family: u32| priorities.get(..most(family) as usize).unwrap_or(&priorities);
+    let queues: Vec<_> = families
+        .iter()
+        .map(|&family| {
+            vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(priorities(family))
+        })
+        .collect();
+    let mut extensions = Vec::new();
+    if properties.has_push_descriptors {
+        extensions.push(ash::khr::push_descriptor::NAME.as_ptr());
+    }
+    if properties.host_pointer_alignment.is_some() {
+        extensions.push(ash::ext::external_memory_host::NAME.as_ptr());
+    }
+    if properties.has_calibrated_timestamps {
+        extensions.push(ash::ext::calibrated_timestamps::NAME.as_ptr());
+    }
+    if properties.features.has_cooperative_matrix() {
+        extensions.push(ash::khr::cooperative_matrix::NAME.as_ptr());
+    }
+    let raw = properties.features.enabling(properties.version, |mut features| {
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&extensions)
+            .push_next(&mut features);
+        // SAFETY: the physical device is one of the instance, and has the queues, the extensions and the features.
+        unsafe { instance.raw.create_device(properties.physical, &info, None) }
+    });
+    raw.checked("creating a Vulkan device")
+}
+
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: every object of the device keeps a share of it, so none but the semaphore is left. No submission uses it any
-        // more once the device is idle, or lost.
+        // SAFETY: every object of the device keeps a share of it, so none but the semaphores of the queues and the objects that were
+        // given back are left. No submission uses them any more once the device is idle, or lost; no thread uses a queue.
         unsafe {
             let _ = self.raw.device_wait_idle();
-            while let Some(objects) = self.take_objects() {
+            for objects in std::mem::take(self.objects.get_mut().unwrap_or_else(PoisonError::into_inner)) {
                 objects.destroy(self);
             }
-            self.raw.destroy_semaphore(self.timeline, None);
+            for queue in std::mem::take(&mut self.queues) {
+                queue.destroy(&self.raw);
+            }
             self.raw.destroy_device(None);
         }
     }

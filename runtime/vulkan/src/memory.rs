@@ -1,7 +1,7 @@
-//! Device memory: blocks, and the allocations in them.
+//! Device memory: the allocations in [blocks](crate::block).
 //!
-//! A block is one allocation of Vulkan and one buffer over all of it, so that an allocation is a range of a buffer. Small allocations
-//! share blocks; a large one has its own, which is kept for the next allocation of about its size.
+//! An allocation is a range of the buffer of a block. Small allocations share blocks; a large one has its own, which is kept for the
+//! next allocation of about its size.
 #![allow(unsafe_code, reason = "calls Vulkan, and contains addresses of mapped memory")]
 
 use std::fmt;
@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
-use incarnate_hal::backend::{DeviceAllocator, DeviceMemory};
+use incarnate_hal::backend::{DeviceAllocator, DeviceMemory, HostMemory};
 use incarnate_hal::{AllocatorStatistics, BindingPointer, BufferParameters, MemoryType};
 
-use crate::error::Checked;
+use crate::block::{Block, BlockKind, buffer_memory_types};
 use crate::gpu::Gpu;
-use crate::ranges::Ranges;
 use crate::staging;
 use crate::{Error, Result};
 
@@ -39,8 +38,7 @@ pub enum HostAccess {
 
 /// A kind of memory that buffers are allocated in.
 struct Kind {
-    index: u32,
-    is_mapped: bool,
+    block: BlockKind,
     memory_type: MemoryType,
     /// The size of the heap in bytes.
     heap: u64,
@@ -57,21 +55,6 @@ pub(crate) struct Heap {
     limit: u64,
     next_id: AtomicU64,
     statistics: Mutex<AllocatorStatistics>,
-}
-
-/// Memory that buffers are ranges of.
-pub(crate) struct Block {
-    gpu: Arc<Gpu>,
-    /// Distinguishes it from every other block of the device, also those that are gone.
-    id: u64,
-    memory: vk::DeviceMemory,
-    buffer: vk::Buffer,
-    size: u64,
-    /// The device address; 0 if the device has none.
-    address: u64,
-    host: Option<BindingPointer>,
-    is_dedicated: bool,
-    ranges: Mutex<Ranges>,
 }
 
 /// A range of a block.
@@ -119,8 +102,7 @@ impl Heap {
         let cached = visible | vk::MemoryPropertyFlags::HOST_CACHED;
         let missing = || Error::unavailable(format!("device '{}' has no memory for buffers", gpu.properties.name));
         let kind = |(index, flags, heap): (u32, vk::MemoryPropertyFlags, u32), is_mapped: bool| Kind {
-            index,
-            is_mapped,
+            block: BlockKind { index, is_mapped },
             memory_type: memory_type(flags, is_mapped),
             heap: memory.memory_heaps_as_slice().get(heap as usize).map_or(0, |heap| heap.size),
             blocks: Mutex::default(),
@@ -188,7 +170,7 @@ impl Heap {
         let shared = BLOCK.min(kind.heap / 16).max(capacity);
         let size = if is_dedicated { capacity } else { shared };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let create = || Block::new(&self.gpu, id, kind, size, is_dedicated);
+        let create = || Block::new(&self.gpu, id, kind.block, size, is_dedicated);
         // What is kept may be what is missing.
         let block = create().or_else(|_| {
             self.trim();
@@ -259,6 +241,19 @@ impl DeviceAllocator for Heap {
         Ok((Arc::new(allocation), kind.memory_type))
     }
 
+    fn import(self: Arc<Self>, memory: HostMemory) -> Option<(Arc<dyn DeviceMemory>, MemoryType)> {
+        // A device with memory of its own would reach that of the host by a bus, at each access.
+        if self.host.is_some() {
+            return None;
+        }
+        let (length, id) = (memory.length() as u64, self.next_id.fetch_add(1, Ordering::Relaxed));
+        let (block, offset) = Block::import(&self.gpu, id, memory)?;
+        let capacity = length.next_multiple_of(ALIGNMENT).min(block.size - offset);
+        let memory_type = self.local.memory_type;
+        let allocation = Allocation { heap: Arc::clone(&self), block: Arc::new(block), offset, length, capacity };
+        Some((Arc::new(allocation), memory_type))
+    }
+
     fn trim(&self) {
         self.free_unused(0);
     }
@@ -293,101 +288,6 @@ fn memory_type(flags: vk::MemoryPropertyFlags, is_mapped: bool) -> MemoryType {
         memory_type |= MemoryType::HOST_CACHED;
     }
     memory_type
-}
-
-fn buffer_info(gpu: &Gpu, size: u64) -> vk::BufferCreateInfo<'static> {
-    let usage = vk::BufferUsageFlags::TRANSFER_SRC
-        | vk::BufferUsageFlags::TRANSFER_DST
-        | vk::BufferUsageFlags::UNIFORM_BUFFER
-        | vk::BufferUsageFlags::STORAGE_BUFFER
-        | vk::BufferUsageFlags::INDIRECT_BUFFER;
-    let addresses = gpu.properties.features.has_device_addresses();
-    let addresses = if addresses { vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS } else { vk::BufferUsageFlags::empty() };
-    vk::BufferCreateInfo::default().size(size).usage(usage | addresses)
-}
-
-/// The types of memory that buffers can use, by bit.
-fn buffer_memory_types(gpu: &Gpu) -> Result<u32> {
-    // SAFETY: the device lives; the buffer has no memory and is destroyed at once.
-    unsafe {
-        let buffer = gpu.raw.create_buffer(&buffer_info(gpu, ALIGNMENT), None).checked("creating a buffer")?;
-        let bits = gpu.raw.get_buffer_memory_requirements(buffer).memory_type_bits;
-        gpu.raw.destroy_buffer(buffer, None);
-        Ok(bits)
-    }
-}
-
-impl Block {
-    fn new(gpu: &Arc<Gpu>, id: u64, kind: &Kind, size: u64, is_dedicated: bool) -> Result<Block> {
-        if size > gpu.properties.maximum_allocation {
-            return Err(Error::resource_exhausted(format!(
-                "{size} bytes exceed maxMemoryAllocationSize {} of the device",
-                gpu.properties.maximum_allocation
-            )));
-        }
-        // SAFETY: the device lives, as the block keeps a share.
-        let buffer = unsafe { gpu.raw.create_buffer(&buffer_info(gpu, size), None) }.checked("creating a buffer")?;
-        // The rest is destroyed with the block if a later step fails.
-        let mut block = Block {
-            gpu: Arc::clone(gpu),
-            id,
-            memory: vk::DeviceMemory::null(),
-            buffer,
-            size,
-            address: 0,
-            host: None,
-            is_dedicated,
-            ranges: Mutex::new(Ranges::all(size)),
-        };
-        // SAFETY: the buffer is of the device.
-        let requirements = unsafe { gpu.raw.get_buffer_memory_requirements(buffer) };
-        let has_addresses = gpu.properties.features.has_device_addresses();
-        let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-        let mut info =
-            vk::MemoryAllocateInfo::default().allocation_size(requirements.size).memory_type_index(kind.index);
-        if has_addresses {
-            info = info.push_next(&mut flags);
-        }
-        // SAFETY: buffer and memory are of the device, the memory has the size and the type that the buffer requires (the type is one
-        // of `buffer_memory_types`), and is bound once. Mapped memory is of a type that the host can access, and is unmapped when it
-        // is freed.
-        unsafe {
-            block.memory = gpu.raw.allocate_memory(&info, None).checked("allocating device memory")?;
-            gpu.raw.bind_buffer_memory(buffer, block.memory, 0).checked("binding device memory")?;
-            if has_addresses {
-                let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-                block.address = gpu.raw.get_buffer_device_address(&info);
-            }
-            if kind.is_mapped {
-                let address = gpu.raw.map_memory(block.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
-                block.host = Some(BindingPointer(address.checked("mapping device memory")?.cast()));
-            }
-        }
-        Ok(block)
-    }
-
-    /// Takes a range. A block of its own is for an allocation that takes most of it.
-    fn take(&self, capacity: u64, is_dedicated: bool) -> Option<u64> {
-        if is_dedicated != self.is_dedicated || is_dedicated && capacity < self.size - self.size / 4 {
-            return None;
-        }
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_dedicated && !ranges.is_unused() {
-            return None;
-        }
-        ranges.take(capacity)
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: no allocation of the block is left, and operations that are not done keep their allocations. Null handles are
-        // ignored.
-        unsafe {
-            self.gpu.raw.destroy_buffer(self.buffer, None);
-            self.gpu.raw.free_memory(self.memory, None);
-        }
-    }
 }
 
 impl Allocation {
@@ -449,7 +349,8 @@ impl Allocation {
 
 // SAFETY: the length never changes. The address is that of mapped memory of the block, which the allocation keeps and which stays
 // mapped until it is freed; the range is within the block and belongs to this allocation alone. The memory is coherent. Vulkan aligns
-// mapped addresses to at least 64 bytes, and the offset is a multiple of `ALIGNMENT`.
+// mapped addresses to at least 64 bytes, and the offset is a multiple of `ALIGNMENT`. Imported memory has the guarantees of `HostMemory`,
+// which the block keeps.
 unsafe impl DeviceMemory for Allocation {
     fn length(&self) -> usize {
         self.length as usize
@@ -483,6 +384,9 @@ unsafe impl DeviceMemory for Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if self.block.imported.is_some() {
+            return;
+        }
         self.block.ranges.lock().unwrap_or_else(PoisonError::into_inner).put(self.offset, self.capacity);
         self.heap.uncount(self.length);
         if self.block.is_dedicated {

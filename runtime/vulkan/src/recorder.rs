@@ -7,6 +7,7 @@ use incarnate_hal::{Buffer, BufferBinding};
 
 use crate::context::Context;
 use crate::encoder::{BoundRange, Count, Encoder, Recording};
+use crate::features::Family;
 use crate::memory::{Allocation, Place};
 use crate::pipeline::Executable;
 use crate::shadows::Shadows;
@@ -28,7 +29,7 @@ struct Recorder<'a> {
     shadows: Shadows,
 }
 
-/// Records commands for the buffers of a binding table. Returns the copies of other devices' memory that the submission needs, too.
+/// Records commands for the buffers of a binding table and queues of a family. Returns the copies of other devices' memory that the submission needs, too.
 ///
 /// # Errors
 /// Those of resolving bindings; those of the encoder.
@@ -36,12 +37,15 @@ pub(crate) fn record(
     context: &Context,
     commands: &Commands,
     table: &[BufferBinding<'_>],
+    family: Family,
     is_reusable: bool,
 ) -> Result<(Recording, Shadows)> {
-    let encoder = Encoder::begin(context, is_reusable)?;
+    let encoder = Encoder::begin(context, family, is_reusable)?;
     let mut recorder = Recorder { context, commands, table, encoder, shadows: Shadows::default() };
+    recorder.encoder.time(commands.list().len())?;
     for (index, command) in commands.list().iter().enumerate() {
         recorder.command(command).map_err(|error| describe(error, index, command))?;
+        recorder.encoder.timed(commands, command, table);
     }
     Ok((recorder.encoder.finish()?, recorder.shadows))
 }

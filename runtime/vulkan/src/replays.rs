@@ -12,6 +12,7 @@ use incarnate_hal::backend::Commands;
 use crate::Result;
 use crate::context::Context;
 use crate::encoder::Recording;
+use crate::features::Family;
 use crate::memory::Place;
 use crate::recorder::{allocation_of, record};
 use crate::shadows::Shadows;
@@ -19,9 +20,9 @@ use crate::shadows::Shadows;
 /// Recordings that are kept for a command buffer: for the memory of calls that overlap, or that alternate.
 const MOST: usize = 4;
 
-/// The recordings of a command buffer, the last used one at the end.
+/// The recordings of a command buffer by memory and family of queues, the last used one at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Replays(Mutex<Vec<(Key, Arc<Recording>)>>);
+pub(crate) struct Replays(Mutex<Vec<(Key, u32, Arc<Recording>)>>);
 
 /// Where the memory of each slot is, and how long.
 type Key = Vec<Option<(Place, u64)>>;
@@ -41,7 +42,7 @@ fn key(context: &Context, commands: &Commands, table: &[BufferBinding<'_>]) -> O
 }
 
 impl Replays {
-    /// Returns a recording of the commands for a binding table, and what copies of other devices' memory its submission needs.
+    /// Returns a recording of the commands for a binding table and queues of a family, and what copies of other devices' memory its submission needs.
     ///
     /// # Errors
     /// Those of [`record`].
@@ -50,27 +51,28 @@ impl Replays {
         context: &Context,
         commands: &Commands,
         table: &[BufferBinding<'_>],
+        family: Family,
     ) -> Result<(Arc<Recording>, Shadows)> {
         let Some(key) = key(context, commands, table) else {
-            let (recording, shadows) = record(context, commands, table, false)?;
+            let (recording, shadows) = record(context, commands, table, family, false)?;
             return Ok((Arc::new(recording), shadows));
         };
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = rows.iter().position(|(other, _)| *other == key) {
+        if let Some(index) = rows.iter().position(|(other, index, _)| *other == key && *index == family.index) {
             let row = rows.remove(index);
-            let recording = Arc::clone(&row.1);
+            let recording = Arc::clone(&row.2);
             rows.push(row);
             return Ok((recording, Shadows::default()));
         }
         drop(rows);
-        let (recording, shadows) = record(context, commands, table, true)?;
+        let (recording, shadows) = record(context, commands, table, family, true)?;
         let recording = Arc::new(recording);
         if shadows.is_empty() {
             let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if rows.len() >= MOST {
                 rows.remove(0);
             }
-            rows.push((key, Arc::clone(&recording)));
+            rows.push((key, family.index, Arc::clone(&recording)));
         }
         Ok((recording, shadows))
     }

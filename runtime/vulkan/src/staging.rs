@@ -5,6 +5,8 @@ use crate::Result;
 use crate::context::Context;
 use crate::encoder::Encoder;
 use crate::memory::Allocation;
+use incarnate_hal::QueueAffinity;
+use incarnate_hal::backend::DeviceMemory;
 use std::sync::Arc;
 
 /// Bytes that are staged at once. It bounds the memory for a copy.
@@ -23,11 +25,13 @@ pub(crate) fn copy(
     length: u64,
 ) -> Result<()> {
     let context = context(target);
-    let mut encoder = Encoder::begin(&context, false)?;
+    // All that the bytes depend on is done, so that they are copied beside what the other queues compute.
+    let queue = context.gpu.select(QueueAffinity::ANY, false);
+    let mut encoder = Encoder::begin(&context, context.gpu.queue(queue)?.family, false)?;
     encoder.copy(source.place(source_offset), target.place(offset), length)?;
     let recording = encoder.finish()?;
     // SAFETY: the caller keeps both allocations until this call returns.
-    unsafe { recording.run() }
+    unsafe { recording.run(queue) }
 }
 
 /// Copies bytes into memory that the host cannot access.
@@ -38,6 +42,10 @@ pub(crate) fn write(target: &Allocation, offset: u64, source: &[u8]) -> Result<(
         staged.write_mapped(0, chunk)?;
         copy(&staged, 0, target, offset + written, chunk.len() as u64)?;
         written += chunk.len() as u64;
+        let total = target.length() as u64;
+        if total > STAGED_BYTES {
+            tracing::debug!(copied = offset + written, total, "copying to memory of a Vulkan device");
+        }
     }
     Ok(())
 }

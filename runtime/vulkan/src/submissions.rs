@@ -1,14 +1,18 @@
 //! Operations that the device has not finished, and the threads that wait for it.
 //!
-//! A thread that waits for an operation's fence waits for the device itself and finishes what is done. A thread of the device does
+//! Operations are finished by queue, in the order of their submission, and each after those that it follows on other queues: so the
+//! fence of an operation is never signalled before that of one that it waited for.
+//!
+//! A thread that waits for an operation's fence waits for the device itself and finishes what is done. A thread for each queue does
 //! that if no other thread waits.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use incarnate_hal::backend::{Completion, WaitParticipant};
@@ -16,6 +20,7 @@ use incarnate_hal::{Buffer, CommandBuffer};
 
 use crate::encoder::Recording;
 use crate::gpu::Gpu;
+use crate::queues::Point;
 use crate::shadows::Shadows;
 use crate::{Error, Result};
 
@@ -23,82 +28,150 @@ use crate::{Error, Result};
 const EXAMINE_EVERY: Duration = Duration::from_millis(100);
 
 /// What an operation uses until it is done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Operands {
-    pub(crate) recording: Arc<Recording>,
+    /// Its commands; `None` for an operation that only follows others.
+    pub(crate) recording: Option<Arc<Recording>>,
     pub(crate) shadows: Shadows,
     #[expect(dead_code, reason = "keeps executables and buffers of the commands")]
-    pub(crate) command_buffer: Arc<CommandBuffer>,
-    #[expect(dead_code, reason = "keeps the buffers of the binding table")]
+    pub(crate) command_buffer: Option<Arc<CommandBuffer>>,
+    #[expect(dead_code, reason = "keeps the buffers of the binding table, or one that the operation releases")]
     pub(crate) buffers: Vec<Arc<Buffer>>,
 }
 
 struct Operation {
-    number: u64,
+    ticket: Arc<Ticket>,
+    /// What it follows.
+    predecessors: Vec<Arc<Ticket>>,
     operands: Operands,
     completion: Completion<'static>,
 }
 
-/// The operations of a device that are not done, in order.
+/// The operations of a device that are not done.
 pub(crate) struct Submissions {
     gpu: Arc<Gpu>,
     state: Mutex<State>,
-    changed: Condvar,
+    /// For each queue, notified when it gets an operation.
+    changed: Vec<Condvar>,
+    /// Notified when a fence is signalled while a thread waits for that.
+    signalled: Condvar,
+    /// Threads that wait for `signalled`.
+    blocked: AtomicUsize,
     /// Operations whose fence is not signalled.
     running: AtomicUsize,
 }
 
-#[derive(Default)]
 struct State {
-    operations: VecDeque<Operation>,
-    thread: Option<JoinHandle<()>>,
+    /// By queue.
+    queues: Vec<Lane>,
     has_ended: bool,
 }
 
-/// Lets a thread that waits for an operation wait for the device.
-struct Participant {
-    submissions: Arc<Submissions>,
-    number: u64,
+/// The operations of a queue, in order, and its thread.
+#[derive(Default)]
+struct Lane {
+    operations: VecDeque<Operation>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl WaitParticipant for Participant {
+/// An operation that was submitted.
+pub(crate) struct Ticket {
+    submissions: Arc<Submissions>,
+    queue: usize,
+    /// The submissions that are done when the device has done the operation, at most one of each queue.
+    points: Vec<Point>,
+    /// The thread that finishes the operation, and how it ended.
+    ending: OnceLock<(ThreadId, Result<()>)>,
+    is_signalled: AtomicBool,
+}
+
+impl Ticket {
+    /// Returns true if the operation's fence is signalled; for the thread that is signalling it, what it calls then comes after.
+    fn is_over(&self) -> bool {
+        self.is_signalled.load(Ordering::Acquire)
+            || self.ending.get().is_some_and(|(thread, _)| *thread == std::thread::current().id())
+    }
+
+    /// Returns the failure of the operation, once it is over.
+    fn result(&self) -> Result<()> {
+        self.ending.get().map_or(Ok(()), |(_, result)| result.clone())
+    }
+}
+
+impl WaitParticipant for Ticket {
     fn participate(self: Arc<Self>) -> bool {
-        let is_done = self.submissions.gpu.wait(self.number, EXAMINE_EVERY).unwrap_or(true);
-        self.submissions.finish_done();
+        let is_done = self.submissions.wait(&self.points);
+        self.submissions.finish_done(self.queue);
         is_done
     }
 }
 
+enum Next {
+    /// An operation to finish.
+    Operation(Operation),
+    /// One of a queue comes before.
+    After(usize),
+    /// None is done, or another thread finishes what comes before.
+    Nothing,
+}
+
 impl Submissions {
     pub(crate) fn new(gpu: Arc<Gpu>) -> Arc<Submissions> {
-        Arc::new(Submissions { gpu, state: Mutex::default(), changed: Condvar::new(), running: AtomicUsize::new(0) })
+        let count = gpu.queue_count();
+        let state = State { queues: (0..count).map(|_| Lane::default()).collect(), has_ended: false };
+        Arc::new(Submissions {
+            gpu,
+            state: Mutex::new(state),
+            changed: (0..count).map(|_| Condvar::new()).collect(),
+            signalled: Condvar::new(),
+            blocked: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits an operation, which finishes `completion` when it is done.
+    /// Returns the operation of a task, if it is one of this device.
+    pub(crate) fn ticket(&self, task: &Arc<dyn WaitParticipant>) -> Option<Arc<Ticket>> {
+        let task: Arc<dyn Any + Send + Sync> = Arc::clone(task) as _;
+        let ticket: Arc<Ticket> = task.downcast().ok()?;
+        core::ptr::eq(&*ticket.submissions, self).then_some(ticket)
+    }
+
+    /// Submits an operation to a queue, after those that its completion names, and finishes the completion when it is done.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost; RESOURCE_EXHAUSTED.
-    #[allow(unsafe_code, reason = "submits commands, and keeps what they use")]
-    pub(crate) fn submit(self: &Arc<Submissions>, operands: Operands, completion: Completion<'_>) -> Result<()> {
+    pub(crate) fn submit(
+        self: &Arc<Submissions>,
+        queue: usize,
+        operands: Operands,
+        completion: Completion<'_>,
+    ) -> Result<()> {
+        let predecessors: Option<Vec<_>> = completion.predecessors().iter().map(|task| self.ticket(task)).collect();
+        let Some(predecessors) = predecessors else {
+            return completion.finish(Err(Error::internal("operation follows one of another device")));
+        };
         let mut state = self.lock();
-        if let Err(error) = self.start_thread(&mut state) {
-            drop(state);
-            return completion.finish(Err(error));
-        }
-        // SAFETY: the operands keep the recording, the executables of its commands and the buffers, and stay in `operations` until the
-        // submission is done or the device is lost.
-        match unsafe { operands.recording.submit() } {
-            Ok(number) => {
+        let started = self.start_thread(&mut state, queue);
+        match started.and_then(|()| self.send(queue, &operands, &predecessors)) {
+            Ok(points) => {
+                let submissions = Arc::clone(self);
+                let ending = OnceLock::new();
+                let ticket = Ticket { submissions, queue, points, ending, is_signalled: AtomicBool::new(false) };
+                let ticket = Arc::new(ticket);
                 let completion = completion.detach();
-                completion.set_participant(Arc::new(Participant { submissions: Arc::clone(self), number }));
+                completion.set_participant(&(Arc::clone(&ticket) as Arc<dyn WaitParticipant>));
                 self.running.fetch_add(1, Ordering::SeqCst);
-                state.operations.push_back(Operation { number, operands, completion });
+                if let Some(lane) = state.queues.get_mut(queue) {
+                    lane.operations.push_back(Operation { ticket, predecessors, operands, completion });
+                }
                 drop(state);
-                self.changed.notify_one();
+                if let Some(changed) = self.changed.get(queue) {
+                    changed.notify_one();
+                }
                 Ok(())
             }
             Err(error) => {
@@ -108,54 +181,118 @@ impl Submissions {
         }
     }
 
-    fn start_thread(self: &Arc<Submissions>, state: &mut State) -> Result<()> {
-        if state.thread.is_none() {
+    /// Submits the commands, and returns what is done when the operation is.
+    #[allow(unsafe_code, reason = "submits commands, and keeps what they use")]
+    fn send(&self, queue: usize, operands: &Operands, predecessors: &[Arc<Ticket>]) -> Result<Vec<Point>> {
+        let mut before: Vec<Point> = Vec::new();
+        for point in predecessors.iter().filter(|ticket| !ticket.is_over()).flat_map(|ticket| &ticket.points) {
+            match before.iter_mut().find(|other| other.queue == point.queue) {
+                Some(other) => other.number = other.number.max(point.number),
+                None => before.push(*point),
+            }
+        }
+        let Some(recording) = &operands.recording else { return Ok(before) };
+        // Those of the same queue are done before, as submissions of a queue are done in order.
+        before.retain(|point| point.queue != queue);
+        // SAFETY: the operands keep the recording, the executables of its commands and the buffers, and stay in the queue's operations
+        // until the submission is done or the device is lost.
+        unsafe { recording.submit(queue, &before) }.map(|point| vec![point])
+    }
+
+    fn start_thread(self: &Arc<Submissions>, state: &mut State, queue: usize) -> Result<()> {
+        let missing = || Error::internal("queue of a Vulkan device is not there");
+        let lane = state.queues.get_mut(queue).ok_or_else(missing)?;
+        if lane.thread.is_none() {
             let submissions = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("incarnate-vulkan".into());
-            let thread = thread.spawn(move || submissions.run());
-            state.thread = Some(thread.map_err(|error| {
+            let thread = std::thread::Builder::new().name(format!("vulkan-queue-{queue}"));
+            let thread = thread.spawn(move || submissions.run(queue));
+            lane.thread = Some(thread.map_err(|error| {
                 Error::resource_exhausted(format!("the system has no thread for a Vulkan device: {error}"))
             })?);
         }
         Ok(())
     }
 
-    /// Finishes operations until the device ends.
-    fn run(&self) {
+    /// Waits for submissions, or for a while; returns true if they are done or the device is lost.
+    fn wait(&self, points: &[Point]) -> bool {
+        // The error of a lost device fails every operation.
+        points.iter().all(|point| self.gpu.wait(*point, EXAMINE_EVERY).unwrap_or(true))
+    }
+
+    /// Finishes the operations of a queue until the device ends.
+    fn run(&self, queue: usize) {
+        let Some(changed) = self.changed.get(queue) else { return };
         loop {
             let mut state = self.lock();
-            let number = loop {
-                match state.operations.front() {
-                    Some(operation) => break operation.number,
+            let points = loop {
+                match state.queues.get(queue).and_then(|lane| lane.operations.front()) {
+                    Some(operation) => break operation.ticket.points.clone(),
                     None if state.has_ended => return,
-                    None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    None => state = changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 }
             };
             drop(state);
-            // The error of a lost device fails every operation.
-            let _ = self.gpu.wait(number, EXAMINE_EVERY);
-            self.finish_done();
+            if self.wait(&points) && !self.finish_done(queue) {
+                self.wait_for_signal();
+            }
         }
     }
 
-    /// Finishes the operations that the device has done; all of them if it is lost.
-    pub(crate) fn finish_done(&self) {
-        let completed = self.gpu.completed();
-        let limit = completed.as_ref().copied().unwrap_or(u64::MAX);
-        let result = completed.map(|_| ());
+    /// Waits until another thread has signalled a fence, which an operation comes after.
+    fn wait_for_signal(&self) {
+        self.blocked.fetch_add(1, Ordering::SeqCst);
+        // A signal just before is noticed after the time at the latest.
+        drop(self.signalled.wait_timeout(self.lock(), EXAMINE_EVERY));
+        self.blocked.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Finishes the operations of a queue that the device has done; all of them if it is lost. Returns true if there was one.
+    fn finish_done(&self, queue: usize) -> bool {
+        let mut any = false;
         loop {
-            let mut state = self.lock();
-            let is_done = state.operations.front().is_some_and(|operation| operation.number <= limit);
-            let operation = if is_done { state.operations.pop_front() } else { None };
-            drop(state);
-            let Some(Operation { operands, completion, .. }) = operation else { return };
-            let done = result.clone().and_then(|()| operands.shadows.write_back());
-            let _finishing = Finishing::new(self);
-            // References are released before the signal.
-            drop(operands);
-            // The signal fence reports a failure.
-            let _ = completion.finish(done);
-            self.running.fetch_sub(1, Ordering::SeqCst);
+            match self.next(queue) {
+                Next::Operation(operation) => self.finish(operation),
+                // Its operations are done, and depend only on those that were submitted before.
+                Next::After(other) if self.finish_done(other) => {}
+                Next::After(_) | Next::Nothing => return any,
+            }
+            any = true;
+        }
+    }
+
+    fn next(&self, queue: usize) -> Next {
+        let mut state = self.lock();
+        let Some(lane) = state.queues.get_mut(queue) else { return Next::Nothing };
+        let Some(operation) = lane.operations.front() else { return Next::Nothing };
+        if let Some(before) = operation.predecessors.iter().find(|ticket| !ticket.is_over()) {
+            // Those of this queue were taken before, by another thread.
+            return if before.queue == queue { Next::Nothing } else { Next::After(before.queue) };
+        }
+        // An error is that of a lost device, on which nothing more is done.
+        if !operation.ticket.points.iter().all(|point| self.gpu.is_done(*point).unwrap_or(true)) {
+            return Next::Nothing;
+        }
+        lane.operations.pop_front().map_or(Next::Nothing, Next::Operation)
+    }
+
+    fn finish(&self, operation: Operation) {
+        let Operation { ticket, predecessors, operands, completion } = operation;
+        let _finishing = Finishing::new(self);
+        let result = ticket.points.iter().try_for_each(|point| self.gpu.is_done(*point).map(drop));
+        let result = result.and_then(|()| predecessors.iter().try_for_each(|ticket| ticket.result()));
+        let result = result.and_then(|()| operands.shadows.write_back()).and_then(|()| completion.check());
+        if let (Ok(()), Some(recording)) = (&result, &operands.recording) {
+            recording.report(ticket.queue);
+        }
+        let _ = ticket.ending.set((std::thread::current().id(), result.clone()));
+        // References are released before the signal.
+        drop((operands, predecessors));
+        // The signal fence reports a failure.
+        let _ = completion.finish(result);
+        ticket.is_signalled.store(true, Ordering::Release);
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        if self.blocked.load(Ordering::SeqCst) > 0 {
+            self.signalled.notify_all();
         }
     }
 
@@ -168,28 +305,32 @@ impl Submissions {
     /// drop the device.
     pub(crate) fn drain(&self) {
         while self.running.load(Ordering::SeqCst) > Finishing::count(self) {
-            let last = self.lock().operations.back().map(|operation| operation.number);
-            match last {
-                Some(number) => {
-                    let _ = self.gpu.wait(number, EXAMINE_EVERY);
-                    self.finish_done();
+            let mut any = false;
+            for queue in 0..self.gpu.queue_count() {
+                let last =
+                    self.lock().queues.get(queue).and_then(|lane| Some(lane.operations.back()?.ticket.points.clone()));
+                if let Some(points) = last {
+                    self.wait(&points);
+                    any |= self.finish_done(queue);
                 }
+            }
+            if !any {
                 // Another thread is signalling the last fence.
-                None => std::thread::yield_now(),
+                std::thread::yield_now();
             }
         }
     }
 
-    /// Ends the thread once all operations are done.
+    /// Ends the threads once all operations are done.
     pub(crate) fn end(&self) {
-        let thread = {
+        let threads: Vec<_> = {
             let mut state = self.lock();
             state.has_ended = true;
-            state.thread.take()
+            state.queues.iter_mut().filter_map(|lane| lane.thread.take()).collect()
         };
-        self.changed.notify_all();
-        // The thread itself may drop the device's last share.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        self.changed.iter().for_each(Condvar::notify_all);
+        // One of the threads may drop the device's last share.
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }

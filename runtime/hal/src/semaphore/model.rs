@@ -26,7 +26,7 @@ fn a_signal_leaves_no_participant_behind() {
             move || semaphore.signal(1).unwrap()
         });
         let participant = StdArc::new(IdleParticipant);
-        semaphore.set_participant(1, participant.clone());
+        semaphore.set_participant(1, participant.clone(), Role::Signals);
         signalling.join().unwrap();
         assert_eq!(StdArc::strong_count(&participant), 1);
     });

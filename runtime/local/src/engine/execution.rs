@@ -127,7 +127,7 @@ impl Execution {
         }
         let completion = completion.detach();
         // A thread that will wait for the completion participates.
-        completion.set_participant(Arc::clone(self) as Arc<dyn WaitParticipant>);
+        completion.set_participant(&(Arc::clone(self) as Arc<dyn WaitParticipant>));
         *end = End::ByParticipant(completion);
         Ok(())
     }

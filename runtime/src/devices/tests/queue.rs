@@ -71,7 +71,12 @@ fn operations_that_wait_for_each_other_fail_when_their_session_ends() {
     let after = Arc::new(Fence::new());
     let barrier = |wait: &Arc<Fence>, signal: &Arc<Fence>, limits: CallLimits<'_>| {
         device
-            .queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)), limits })
+            .queue_barrier(Fences {
+                wait: Some(wait),
+                signal: SignalFence::Given(Arc::clone(signal)),
+                limits,
+                ..Fences::default()
+            })
             .unwrap();
     };
     for index in 0..LENGTH {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{HalState, with_bytes};
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
-    File, MemoryAccess, MemoryType, PendingOperations, SignalFence,
+    File, MemoryAccess, MemoryType, PendingOperations, QueueAffinity, SignalFence,
 };
 use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 use crate::{Error, Result};
@@ -29,10 +29,12 @@ pub(in crate::modules) fn limits_of<'a>(
 pub(in crate::modules) fn fences<'a>(
     caller: &'a mut Caller<'_>,
     pending: &'a Arc<PendingOperations>,
+    affinity: u64,
     wait: &'a OptionalFence<'_>,
     signal: SignalFence<'a>,
 ) -> Fences<'a> {
-    Fences { wait: wait.as_ref().map(|wait| &***wait), signal, limits: limits_of(caller, pending) }
+    let wait = wait.as_ref().map(|wait| &***wait);
+    Fences { wait, signal, limits: limits_of(caller, pending), affinity: QueueAffinity(affinity) }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -65,7 +67,7 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         pool: u64,
@@ -84,7 +86,7 @@ impl HalState {
             memory_type: MemoryType::from_bits_retain(memory_type),
             usage: BufferUsage::from_bits_retain(usage),
         };
-        device.queue_alloca(fences(caller, &self.options.pending, &wait, signal), parameters, length)
+        device.queue_alloca(fences(caller, &self.options.pending, affinity, &wait, signal), parameters, length)
     }
 
     #[inline]
@@ -92,20 +94,20 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_dealloca(fences(caller, &self.options.pending, &wait, signal), buffer)
+        device.queue_dealloca(fences(caller, &self.options.pending, affinity, &wait, signal), buffer)
     }
 
     pub fn queue_fill(
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         target: Arc<Buffer>,
@@ -116,7 +118,7 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_fill(
-            fences(caller, &self.options.pending, &wait, signal),
+            fences(caller, &self.options.pending, affinity, &wait, signal),
             target,
             offset,
             length,
@@ -129,7 +131,7 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<VmBuffer>,
@@ -139,7 +141,7 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        let fences = fences(caller, &self.options.pending, &wait, signal);
+        let fences = fences(caller, &self.options.pending, affinity, &wait, signal);
         let ledger = fences.limits.ledger();
         with_bytes(&source, source_offset, length, ledger, |bytes| {
             device.queue_update(fences, bytes, target, target_offset)
@@ -150,7 +152,7 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
@@ -161,7 +163,7 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_copy(
-            fences(caller, &self.options.pending, &wait, signal),
+            fences(caller, &self.options.pending, affinity, &wait, signal),
             (source, source_offset),
             (target, target_offset),
             length,
@@ -172,7 +174,7 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<File>,
@@ -183,7 +185,7 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_read(
-            fences(caller, &self.options.pending, &wait, signal),
+            fences(caller, &self.options.pending, affinity, &wait, signal),
             (source, source_offset),
             (target, target_offset),
             length,
@@ -194,7 +196,7 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
@@ -205,7 +207,7 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_write(
-            fences(caller, &self.options.pending, &wait, signal),
+            fences(caller, &self.options.pending, affinity, &wait, signal),
             (source, source_offset),
             (target, target_offset),
             length,
@@ -216,12 +218,12 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_barrier(fences(caller, &self.options.pending, &wait, signal))
+        device.queue_barrier(fences(caller, &self.options.pending, affinity, &wait, signal))
     }
 
     #[inline]
@@ -229,13 +231,13 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_execute(fences(caller, &self.options.pending, &wait, signal), &commands, &[])
+        device.queue_execute(fences(caller, &self.options.pending, affinity, &wait, signal), &commands, &[])
     }
 
     /// Executes the only command buffer of the list, as version 0.5 of the module passes it; an empty list is a barrier.
@@ -250,7 +252,7 @@ impl HalState {
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
-            [only] => device.queue_execute(fences(caller, &self.options.pending, &wait, signal), only, &[]),
+            [only] => device.queue_execute(fences(caller, &self.options.pending, affinity, &wait, signal), only, &[]),
             _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
         }
     }
@@ -260,14 +262,14 @@ impl HalState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
-        device.queue_execute(fences(caller, &self.options.pending, &wait, signal), &commands, &table)
+        device.queue_execute(fences(caller, &self.options.pending, affinity, &wait, signal), &commands, &table)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {

@@ -29,7 +29,7 @@ impl IoParametersState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
@@ -46,8 +46,10 @@ impl IoParametersState {
             usage: BufferUsage::from_bits_retain(usage),
         };
         let provider = self.provider(&request.scope)?;
-        let buffers = provider
-            .load(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), parameters)?;
+        let buffers = provider.load(
+            request.transfer(device, fences(caller, &self.options.pending, affinity, &wait, signal)),
+            parameters,
+        )?;
         let count = u32::try_from(buffers.len()).map_err(|_| Error::out_of_range("more than 32 bits of parameters"))?;
         let list = List::new(ValueType::Ref(Buffer::TYPE), count, Some(&caller.stack.limits().ledger))?;
         buffers.into_iter().try_for_each(|buffer| list.push(Value::Ref(Ref::from(buffer))))?;
@@ -58,7 +60,7 @@ impl IoParametersState {
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
@@ -69,14 +71,14 @@ impl IoParametersState {
     ) -> Result<()> {
         let request = Request::new(scope, &key_table, &key_data, &spans, caller.ledger())?;
         self.provider(&request.scope)?
-            .gather(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), &target)
+            .gather(request.transfer(device, fences(caller, &self.options.pending, affinity, &wait, signal)), &target)
     }
 
     pub fn scatter(
         &self,
         caller: &mut Caller<'_>,
         device: &Device,
-        _affinity: u64,
+        affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
@@ -87,7 +89,7 @@ impl IoParametersState {
     ) -> Result<()> {
         let request = Request::new(scope, &key_table, &key_data, &spans, caller.ledger())?;
         self.provider(&request.scope)?
-            .scatter(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), &source)
+            .scatter(request.transfer(device, fences(caller, &self.options.pending, affinity, &wait, signal)), &source)
     }
 
     fn provider(&self, scope: &str) -> Result<&dyn ParameterProvider> {

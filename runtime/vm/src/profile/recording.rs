@@ -32,10 +32,10 @@ pub struct Event {
     pub work: Work,
 }
 
-/// What a thread did.
+/// What a thread did, or a queue of a device that has a clock of its own.
 #[derive(Clone, Debug)]
 pub struct Track {
-    /// The thread's name.
+    /// The name of the thread or of the queue.
     pub thread: String,
     /// In the order in which they ended.
     pub events: Vec<Event>,
@@ -67,6 +67,8 @@ struct State {
 
 struct OpenTrack {
     thread: String,
+    /// It is named after a queue of a device and belongs to no thread.
+    is_of_device: bool,
     events: Vec<Event>,
     dropped: u64,
 }
@@ -153,18 +155,47 @@ pub fn record(start: Instant, facts: &Facts<'_>) {
             *local = join(generation);
         }
         let Some(local) = &*local else { return };
-        let mut track = lock(&local.track);
-        if track.events.len() >= EVENT_LIMIT {
-            track.dropped += 1;
+        let start = start.saturating_duration_since(local.epoch);
+        lock(&local.track).push(start, duration, work, facts);
+    });
+}
+
+/// Records what a device has done, on a track of its own. Each event has its start and its duration.
+#[doc(hidden)]
+#[cold]
+pub fn record_device<'a>(track: &str, events: impl Iterator<Item = (Instant, Duration, Facts<'a>)>) {
+    let mut state = lock(&STATE);
+    let Some(state) = state.as_mut() else { return };
+    let epoch = state.epoch;
+    let known = state.tracks.iter().find(|known| lock(known).is_named(track)).map(Arc::clone);
+    let track = known.unwrap_or_else(|| {
+        let track = OpenTrack { thread: track.into(), is_of_device: true, events: Vec::new(), dropped: 0 };
+        let track = Arc::new(Mutex::new(track));
+        state.tracks.push(Arc::clone(&track));
+        track
+    });
+    let mut track = lock(&track);
+    for (start, duration, facts) in events {
+        track.push(start.saturating_duration_since(epoch), duration, Work::default(), &facts);
+    }
+}
+
+impl OpenTrack {
+    fn is_named(&self, device: &str) -> bool {
+        self.is_of_device && self.thread == device
+    }
+
+    fn push(&mut self, start: Duration, duration: Duration, work: Work, facts: &Facts<'_>) {
+        if self.events.len() >= EVENT_LIMIT {
+            self.dropped += 1;
             return;
         }
         let Facts { kind, name, workgroups, bytes, first } = *facts;
         // Kernels repeat, and share their name with one of the last events.
-        let known = track.events.iter().rev().take(64).find(|event| &*event.name == name);
+        let known = self.events.iter().rev().take(64).find(|event| &*event.name == name);
         let name = known.map_or_else(|| Arc::from(name), |event| Arc::clone(&event.name));
-        let start = start.saturating_duration_since(local.epoch);
-        track.events.push(Event { kind, name, start, duration, workgroups, bytes, first, work });
-    });
+        self.events.push(Event { kind, name, start, duration, workgroups, bytes, first, work });
+    }
 }
 
 /// Adds this thread to the recording.
@@ -173,7 +204,7 @@ fn join(generation: u64) -> Option<Local> {
     let state = state.as_mut()?;
     let number = state.tracks.len();
     let thread = std::thread::current().name().map_or_else(|| std::format!("thread {number}"), String::from);
-    let track = Arc::new(Mutex::new(OpenTrack { thread, events: Vec::new(), dropped: 0 }));
+    let track = Arc::new(Mutex::new(OpenTrack { thread, is_of_device: false, events: Vec::new(), dropped: 0 }));
     state.tracks.push(Arc::clone(&track));
     Some(Local { generation, epoch: state.epoch, track })
 }
@@ -195,6 +226,10 @@ mod tests {
             let body = || record(begin, &Facts::plain(EventKind::Wait, "profiled wait"));
             let _ = std::thread::Builder::new().name("profiled".into()).spawn_scoped(scope, body);
         });
+        for duration in [5, 7] {
+            let facts = Facts::plain(EventKind::Dispatch, "profiled dispatch");
+            record_device("profiled queue", [(begin, Duration::from_nanos(duration), facts)].into_iter());
+        }
         let recording = stop();
         // Other tests of this process may have been recorded, too.
         let find = |name: &str| {
@@ -206,6 +241,9 @@ mod tests {
         assert_eq!(kernel.work, Work { operations: 11, bytes: 22 });
         assert!(kernel.start + kernel.duration <= recording.duration);
         assert_eq!(find("profiled wait").map(|(thread, _)| thread).as_deref(), Some("profiled"));
+        let on_device = recording.tracks.iter().filter(|track| track.thread == "profiled queue");
+        let events: Vec<_> = on_device.flat_map(|track| &track.events).collect();
+        assert_eq!(events.iter().map(|event| event.duration.as_nanos()).collect::<Vec<_>>(), [5, 7]);
         assert!(stop().tracks.is_empty());
     }
 }
