@@ -50,7 +50,7 @@ impl MappedFile {
     /// # Errors
     /// Errors of reading.
     pub fn contents_with(path: &Path, companion: impl Any + Send + Sync) -> Result<Contents> {
-        struct Read<C>(Contents, #[expect(dead_code, reason = "dropped with the contents")] C);
+        struct Read<C>(Contents, C);
         impl<C> AsRef<[u8]> for Read<C> {
             fn as_ref(&self) -> &[u8] {
                 self.0.as_bytes().unwrap_or_default()

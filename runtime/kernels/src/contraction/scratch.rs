@@ -55,22 +55,22 @@ pub(super) struct Planned {
     loops: [Loop; MAX_LOOPS],
     /// The number of loops; zero at first.
     count: usize,
-    /// The lanes of the machine.
-    lanes: usize,
+    /// The machine of the tiles: operations of one level may have different ones.
+    machine: Option<&'static Machine>,
     is_computed: [bool; 2],
     plan: Plan,
 }
 
 impl Planned {
     /// Returns the plan of a contraction. None where it runs as it stands.
-    pub(super) fn plan(&mut self, loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<&Plan> {
-        let is_same =
-            (self.lanes, self.is_computed) == (machine.lanes, is_computed) && self.loops[..self.count] == *loops;
+    pub(super) fn plan(&mut self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> Option<&Plan> {
+        let is_machine = self.machine.is_some_and(|kept| core::ptr::eq(kept, machine));
+        let is_same = is_machine && self.is_computed == is_computed && self.loops[..self.count] == *loops;
         if !is_same || loops.is_empty() {
             let plan = Plan::with(loops, machine, is_computed)?;
             // A plan has at most as many loops.
             self.loops[..loops.len()].copy_from_slice(loops);
-            (self.count, self.lanes, self.is_computed, self.plan) = (loops.len(), machine.lanes, is_computed, plan);
+            (self.count, self.machine, self.is_computed, self.plan) = (loops.len(), Some(machine), is_computed, plan);
         }
         Some(&self.plan)
     }

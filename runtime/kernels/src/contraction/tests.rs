@@ -262,6 +262,16 @@ fn lanes_across_channels_are_those_of_the_loops() {
 }
 
 #[test]
+fn operations_with_other_tiles_have_plans_of_their_own() {
+    let mut random = Random(3);
+    let product = [each(1, 300, 40, 0), each(40, 0, 1, 300), each(300, 1, 0, 1)];
+    for _ in 0..2 {
+        check::<MulAddF32>(&mut random, &product);
+        check::<FmaF32>(&mut random, &product);
+    }
+}
+
+#[test]
 fn plans_explain_themselves() {
     let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().to_string();
     assert_eq!(
