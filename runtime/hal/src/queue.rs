@@ -409,7 +409,14 @@ pub struct Completion<'a> {
     ledger: &'a Ledger,
     meter: Option<Cow<'a, Arc<Meter>>>,
     affinity: QueueAffinity,
-    predecessors: Option<Box<Predecessors>>,
+    /// What few operations have.
+    between_devices: Option<Box<BetweenDevices>>,
+}
+
+/// What an operation has to do with memory and tasks of devices that are not the host.
+#[derive(Default)]
+struct BetweenDevices {
+    predecessors: Predecessors,
     before_signal: Option<BeforeSignal>,
 }
 
@@ -425,8 +432,11 @@ pub(super) struct Predecessors {
 }
 
 #[cold]
-fn finish_after(before_signal: BeforeSignal, result: Result<()>) -> Result<()> {
-    result.and_then(|()| before_signal())
+fn finish_between(devices: BetweenDevices, result: Result<()>) -> Result<()> {
+    match devices.before_signal {
+        Some(before_signal) => result.and_then(|()| before_signal()),
+        None => result,
+    }
 }
 
 impl fmt::Debug for Completion<'_> {
@@ -441,7 +451,7 @@ impl<'a> Completion<'a> {
     #[must_use]
     pub fn new(signal: SignalFence<'a>, limits: CallLimits<'a>, affinity: QueueAffinity) -> Completion<'a> {
         let meter = limits.meter.map(Cow::Borrowed);
-        Completion { signal, ledger: limits.ledger(), meter, affinity, predecessors: None, before_signal: None }
+        Completion { signal, ledger: limits.ledger(), meter, affinity, between_devices: None }
     }
 
     /// Returns the queues that the operation may run on.
@@ -454,11 +464,11 @@ impl<'a> Completion<'a> {
     /// whose wait fence was reached.
     #[must_use]
     pub fn predecessors(&self) -> &[Arc<dyn WaitParticipant>] {
-        self.predecessors.as_ref().map_or(&[], |predecessors| &predecessors.tasks)
+        self.between_devices.as_ref().map_or(&[], |devices| &devices.predecessors.tasks)
     }
 
     pub(super) fn set_predecessors(&mut self, predecessors: Predecessors) {
-        self.predecessors = Some(Box::new(predecessors));
+        self.between_devices.get_or_insert_default().predecessors = predecessors;
     }
 
     pub(super) fn ledger(&self) -> &'a Ledger {
@@ -466,7 +476,7 @@ impl<'a> Completion<'a> {
     }
 
     pub(super) fn before_signal(&mut self, body: BeforeSignal) {
-        self.before_signal = Some(body);
+        self.between_devices.get_or_insert_default().before_signal = Some(body);
     }
 
     /// Returns an error if the signal fence has failed.
@@ -501,9 +511,8 @@ impl<'a> Completion<'a> {
             }
         };
         let meter = self.meter.take().map(|meter| Cow::Owned(meter.into_owned()));
-        let predecessors = self.predecessors.take();
-        let before_signal = self.before_signal.take();
-        Completion { signal, ledger: Ledger::HOST, meter, affinity: self.affinity, predecessors, before_signal }
+        let between_devices = self.between_devices.take();
+        Completion { signal, ledger: Ledger::HOST, meter, affinity: self.affinity, between_devices }
     }
 
     /// Lets a thread that will wait for the operation participate in its task, which has started.
@@ -530,8 +539,8 @@ impl<'a> Completion<'a> {
     /// The failure of the operation; that of the fence.
     #[inline]
     pub fn finish(mut self, result: Result<()>) -> Result<()> {
-        let result = match self.before_signal.take() {
-            Some(before_signal) => finish_after(before_signal, result),
+        let result = match self.between_devices.take() {
+            Some(devices) => finish_between(*devices, result),
             None => result,
         };
         core::mem::take(&mut self.signal).finish(result)
