@@ -3,7 +3,14 @@
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 use incarnate_runtime::bytecode::EscapedLines;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+#[cfg(feature = "cli")]
+use super::copies::{self, Copies};
 
 /// Buffered standard output, which is text. If its reader is gone (`incarnate dump model.vmfb | head`) the process exits
 /// quietly.
@@ -103,9 +110,17 @@ pub(super) fn stderr() -> EscapingWriter<io::Stderr> {
     EscapingWriter::new(io::stderr())
 }
 
-/// Writes events of the runtime to standard error.
-pub(super) fn log_to_stderr(level: LevelFilter) {
-    tracing_subscriber::fmt().with_max_level(level).with_writer(|| EventWriter).with_ansi(false).init();
+/// Writes events of the runtime to standard error. The whole command line also shows the progress of long copies if that is a
+/// terminal.
+pub(super) fn subscribe(level: Option<LevelFilter>) {
+    let log = level.map(|level| layer().with_writer(|| EventWriter).with_ansi(false).with_filter(level));
+    #[cfg(feature = "cli")]
+    let copies = io::IsTerminal::is_terminal(&io::stderr()).then(|| Copies::default().with_filter(copies::targets()));
+    #[cfg(not(feature = "cli"))]
+    let copies: Option<LevelFilter> = None;
+    if log.is_some() || copies.is_some() {
+        tracing_subscriber::registry().with(log).with(copies).init();
+    }
 }
 
 /// A writer of events, one line each: a line feed in a name or a value does not begin a line.

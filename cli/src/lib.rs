@@ -13,6 +13,8 @@ mod command_line;
 #[cfg(feature = "cli")]
 mod compile;
 mod console;
+#[cfg(feature = "cli")]
+mod copies;
 mod devices;
 #[cfg(feature = "cli")]
 mod diff;
@@ -156,9 +158,7 @@ fn usage(error: &clap::Error) -> u8 {
 
 /// Runs a command and converts its outcome to an exit status.
 fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> u8 {
-    if let Some(level) = log {
-        console::log_to_stderr(level);
-    }
+    console::subscribe(log);
     let mut out = Console::stdout();
     let verdict = execute(&mut out);
     let flushed = out.flush();

@@ -416,6 +416,9 @@ impl Storage {
             source.read(source_offset + copied, block)?;
             self.write(offset + copied, block)?;
             copied += count;
+            if length > STAGED_BYTES {
+                tracing::debug!(copied, total = length, "copying memory of a device");
+            }
         }
         Ok(())
     }

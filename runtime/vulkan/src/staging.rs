@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::encoder::Encoder;
 use crate::memory::Allocation;
 use incarnate_hal::QueueAffinity;
-use incarnate_hal::backend::DeviceMemory;
 use std::sync::Arc;
 
 /// Bytes that are staged at once. It bounds the memory for a copy.
@@ -42,9 +41,9 @@ pub(crate) fn write(target: &Allocation, offset: u64, source: &[u8]) -> Result<(
         staged.write_mapped(0, chunk)?;
         copy(&staged, 0, target, offset + written, chunk.len() as u64)?;
         written += chunk.len() as u64;
-        let total = target.length() as u64;
+        let total = source.len() as u64;
         if total > STAGED_BYTES {
-            tracing::debug!(copied = offset + written, total, "copying to memory of a Vulkan device");
+            tracing::debug!(copied = written, total, "copying to memory of a Vulkan device");
         }
     }
     Ok(())
