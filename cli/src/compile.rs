@@ -23,8 +23,8 @@ pub(super) struct CompilerArguments {
     #[arg(long = "iree-compile", visible_alias = "iree_compile", value_name = "PATH", help_heading = "Models")]
     iree_compile: Option<PathBuf>,
     /// What a model is compiled for: native (machine code for this processor), portable (bytecode for every machine, fast where
-    /// it is translated), both (in one file), or TRIPLE[:CPU]. The default is native, and portable with --untrusted.
-    /// `build` builds the program for TRIPLE[:CPU], too.
+    /// it is translated), both (in one file), vulkan[:ARCHITECTURE] (for GPUs), or TRIPLE[:CPU]. The default is native, and portable
+    /// with --untrusted. `build` builds the program for TRIPLE[:CPU], too.
     #[arg(long, value_name = "TARGET", help_heading = "Models")]
     target: Option<Target>,
 }

@@ -17,6 +17,9 @@ pub enum Target {
     Both,
     /// Machine code for a target triple of LLVM, and for a CPU by its name: `generic` if none is given.
     Triple(String, Option<String>),
+    /// SPIR-V for GPUs with Vulkan, of an architecture by its name in the compiler: a baseline of many if none is given. It computes
+    /// with f32 where the model says f64, which few GPUs have.
+    Vulkan(Option<String>),
 }
 
 /// Computes with f64 where the model says f64; by default the compiler takes f32 there.
@@ -92,18 +95,24 @@ impl Target {
         const VMVX: &str = "--iree-hal-local-target-device-backends=vmvx";
         const LLVM_CPU: &str = "--iree-hal-local-target-device-backends=llvm-cpu";
         const HOST: &str = "--iree-llvmcpu-target-cpu=host";
-        let kernels = match self {
-            Target::Native => vec![LLVM_CPU.to_owned(), HOST.to_owned()],
-            Target::Portable => vec![VMVX.to_owned()],
-            Target::Both => vec![LLVM_CPU.to_owned(), HOST.to_owned(), VMVX.to_owned()],
-            Target::Triple(triple, cpu) => vec![
+        let cpu = |kernels: Vec<String>| {
+            let common = ["--iree-hal-target-device=local", KEEP_F64];
+            common.map(str::to_owned).into_iter().chain(kernels).collect()
+        };
+        match self {
+            Target::Native => cpu(vec![LLVM_CPU.to_owned(), HOST.to_owned()]),
+            Target::Portable => cpu(vec![VMVX.to_owned()]),
+            Target::Both => cpu(vec![LLVM_CPU.to_owned(), HOST.to_owned(), VMVX.to_owned()]),
+            Target::Triple(triple, name) => cpu(vec![
                 LLVM_CPU.to_owned(),
                 format!("--iree-llvmcpu-target-triple={triple}"),
-                format!("--iree-llvmcpu-target-cpu={}", cpu.as_deref().unwrap_or("generic")),
-            ],
-        };
-        let common = ["--iree-hal-target-device=local", KEEP_F64];
-        common.map(str::to_owned).into_iter().chain(kernels).collect()
+                format!("--iree-llvmcpu-target-cpu={}", name.as_deref().unwrap_or("generic")),
+            ]),
+            Target::Vulkan(architecture) => {
+                let architecture = architecture.iter().map(|name| format!("--iree-vulkan-target={name}"));
+                ["--iree-hal-target-device=vulkan".to_owned()].into_iter().chain(architecture).collect()
+            }
+        }
     }
 }
 
@@ -119,11 +128,12 @@ impl FromStr for Target {
             ("native", None) => Target::Native,
             ("portable", None) => Target::Portable,
             ("both", None) => Target::Both,
+            ("vulkan", architecture) if architecture.as_deref() != Some("") => Target::Vulkan(architecture),
             (triple, cpu) if triple.contains('-') && cpu.as_deref() != Some("") => {
                 Target::Triple(triple.to_owned(), cpu)
             }
             _ => {
-                let known = "native, portable, both, or TRIPLE[:CPU] such as aarch64-unknown-linux-gnu:cortex-a72";
+                let known = "native, portable, both, vulkan[:ARCHITECTURE], or TRIPLE[:CPU] such as aarch64-unknown-linux-gnu:cortex-a72";
                 return Err(Error::invalid_argument(format!("unknown target `{text}`: {known}")));
             }
         })
@@ -138,6 +148,8 @@ impl fmt::Display for Target {
             Target::Both => f.write_str("both"),
             Target::Triple(triple, None) => f.write_str(triple),
             Target::Triple(triple, Some(cpu)) => write!(f, "{triple}:{cpu}"),
+            Target::Vulkan(None) => f.write_str("vulkan"),
+            Target::Vulkan(Some(architecture)) => write!(f, "vulkan:{architecture}"),
         }
     }
 }
@@ -149,10 +161,18 @@ mod tests {
 
     #[test]
     fn targets_are_parsed_as_they_are_displayed() {
-        for text in ["native", "portable", "both", "aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu:znver4"] {
+        for text in [
+            "native",
+            "portable",
+            "both",
+            "aarch64-unknown-linux-gnu",
+            "x86_64-unknown-linux-gnu:znver4",
+            "vulkan",
+            "vulkan:rdna3",
+        ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        for text in ["", "host", "native:znver4", "a-b:", "x86_64"] {
+        for text in ["", "host", "native:znver4", "a-b:", "x86_64", "vulkan:"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
         assert!(Target::Triple("a-b".into(), None).flags().contains(&"--iree-llvmcpu-target-cpu=generic".to_owned()));
