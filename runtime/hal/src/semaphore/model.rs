@@ -6,7 +6,7 @@ use std::sync::Arc as StdArc;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Semaphore, WaitParticipant};
+use super::{Role, Semaphore, WaitParticipant};
 
 struct IdleParticipant;
 
