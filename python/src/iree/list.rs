@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::buffer::shown_element_type;
-use super::reference::{RefObject, VmRef, as_class, reference_of};
+use super::classes::as_class;
+use super::reference::{RefObject, VmRef, reference_of};
 use super::status::OrRaise;
 
 /// A list of values and references.

@@ -2,10 +2,12 @@
 
 mod allocator;
 mod buffer;
+mod classes;
 mod command_buffer;
 mod context;
 mod device;
 mod dlpack;
+mod driver;
 mod flag_parser;
 mod flags;
 mod list;
@@ -16,6 +18,7 @@ mod packer;
 mod parameters;
 mod process;
 mod python_module;
+mod queue;
 mod reference;
 mod status;
 mod timeline;
@@ -28,7 +31,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "iree")?;
     add_classes(&module)?;
-    module.add_function(wrap_pyfunction!(device::create_hal_driver, &module)?)?;
+    module.add_function(wrap_pyfunction!(driver::create_hal_driver, &module)?)?;
     module.add_function(wrap_pyfunction!(natives::create_hal_module, &module)?)?;
     module.add_function(wrap_pyfunction!(natives::create_io_parameters_module, &module)?)?;
     module.add_function(wrap_pyfunction!(timeline::wait_any, &module)?)?;
@@ -52,7 +55,7 @@ fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<module::VmFunction>()?;
     module.add_class::<context::VmContext>()?;
     module.add_class::<python_module::PyModuleInterface>()?;
-    module.add_class::<device::HalDriver>()?;
+    module.add_class::<driver::HalDriver>()?;
     module.add_class::<device::HalDevice>()?;
     module.add_class::<allocator::HalAllocator>()?;
     module.add_class::<buffer::HalBuffer>()?;

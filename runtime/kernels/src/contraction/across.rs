@@ -1,11 +1,12 @@
 //! Contractions whose vectors hold an element of each of some iterations of a loop that moves all operands: of channels, say.
 
-use super::Operand;
-use super::copy::{Lines, Piece};
+use super::blocking::{PANEL, PRODUCTS};
+use super::copy::Lines;
 use super::drive::Drive;
 use super::loops::Offsets;
+use super::operand::{Operand, Piece};
 use super::plan::Packing;
-use super::scratch::{PANEL, PRODUCTS, Scratch};
+use super::scratch::Scratch;
 use super::tile::{Product, Tile};
 
 /// Adjacent elements of an operand.

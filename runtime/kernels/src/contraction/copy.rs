@@ -1,18 +1,7 @@
 //! Copies between an operand and adjacent memory, line by line.
 
-use super::load;
-use super::tile::Vector;
-
-/// Elements of an operand that have the same distance from each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
-    /// How far the first element is, in the operand.
-    pub from: isize,
-    /// Its position in a line.
-    pub at: usize,
-    /// The number of elements.
-    pub length: usize,
-}
+use super::operand::{Piece, load};
+use super::vector::Vector;
 
 /// Lines of `width` elements in adjacent memory, and the pieces of an operand that they consist of.
 #[derive(Clone, Copy, Debug)]
@@ -232,80 +221,5 @@ unsafe fn strided<N: Copy>(from: *const N, from_stride: isize, to: *mut N, to_st
     for at in 0..length as isize {
         // SAFETY: promised by the caller.
         unsafe { to.offset(at * to_stride).write(load(from.offset(at * from_stride))) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contraction::MulAddI32;
-    use crate::contraction::tile::portable::Array;
-    use std::vec;
-    use std::vec::Vec;
-
-    #[test]
-    fn columns_are_transposed_to_lines() {
-        for (columns, count) in [(8, 8), (17, 30), (3, 9), (64, 16)] {
-            let operand: Vec<u32> = (0..10_000).collect();
-            let (offsets, width) = ((5..5 + count).collect::<Vec<isize>>(), columns + 2);
-            let mut lines = vec![u32::MAX; width * count as usize];
-            let described = Lines {
-                operand: operand.as_ptr().cast_mut(),
-                offsets: &offsets,
-                is_adjacent: true,
-                pieces: &[Piece { from: 100, at: 1, length: columns }],
-                stride: 100,
-                lines: lines.as_mut_ptr(),
-                width,
-            };
-            // SAFETY: pieces and lines are within the vectors.
-            unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
-            for (line, column) in (0..count as usize).flat_map(|line| (0..columns).map(move |column| (line, column))) {
-                assert_eq!(lines[line * width + 1 + column] as usize, 105 + line + 100 * column);
-            }
-            assert_eq!(lines.iter().filter(|number| **number == u32::MAX).count(), 2 * count as usize);
-        }
-    }
-
-    #[test]
-    fn pieces_are_copied_to_lines_and_back() {
-        for stride in [1isize, 2, 3, -1] {
-            for length in 0..40usize {
-                let pieces = [Piece { from: 500, at: 0, length }, Piece { from: 1000, at: length, length: length / 2 }];
-                let width = length + length / 2 + 3;
-                let mut operand: Vec<u32> = (0..3000).collect();
-                let mut lines = vec![u32::MAX; 2 * width];
-                let described = Lines {
-                    operand: operand.as_mut_ptr(),
-                    offsets: &[0, 1],
-                    is_adjacent: true,
-                    pieces: &pieces,
-                    stride,
-                    lines: lines.as_mut_ptr(),
-                    width,
-                };
-                // SAFETY: pieces and lines are within the vectors.
-                unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
-                for (line, from, at) in
-                    (0..2).flat_map(|line| pieces.iter().map(move |piece| (line, piece.from, piece.at)))
-                {
-                    let count = if at == 0 { length } else { length / 2 };
-                    for element in 0..count {
-                        let expected = from + line + stride * element as isize;
-                        assert_eq!(lines[line as usize * width + at + element] as isize, expected, "{stride} {length}");
-                    }
-                }
-                assert_eq!(lines.iter().filter(|number| **number == u32::MAX).count(), 6);
-                lines.iter_mut().for_each(|number| *number = number.wrapping_add(5000));
-                let copied = operand.clone();
-                let described =
-                    Lines { operand: operand.as_mut_ptr(), lines: lines.as_mut_ptr(), offsets: &[0], ..described };
-                // SAFETY: as above.
-                unsafe { scatter::<u32, Array<MulAddI32>, 16>(&described) };
-                let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
-                assert_eq!(changed.clone().count(), length + length / 2);
-                assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));
-            }
-        }
     }
 }

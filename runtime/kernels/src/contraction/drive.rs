@@ -1,11 +1,12 @@
 //! The loops around the tiles.
 
-use super::copy::{Lines, Piece, is_adjacent};
+use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS, TILE_ROWS};
+use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
+use super::operand::{Gather, Operand, Piece};
 use super::plan::{Packing, Plan};
-use super::scratch::{COMPUTED_ROWS, PRODUCTS, ROWS, Scratch, TILE_ROWS};
+use super::scratch::{Listed, Scratch};
 use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
-use super::{Gather, Operand};
 
 /// A contraction under way.
 pub(super) struct Drive<'a, N: 'static> {
@@ -49,16 +50,6 @@ struct Strip {
     vectors: usize,
     /// The number of pieces of adjacent columns.
     pieces: usize,
-}
-
-/// What the list of products holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Listed {
-    /// Offsets in the right operand.
-    Operand = 0,
-    /// Offsets in a panel of this width.
-    Panel(usize) = 1,
 }
 
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.

@@ -1,6 +1,25 @@
-//! Short lists of loops, and the walk over their iterations.
+//! The loops of a contraction, short lists of them, and the walk over their iterations.
 
-use super::Loop;
+/// A loop of a contraction. The element of an operand in an iteration is that of the first iteration plus, for each loop, the
+/// index of the iteration times the stride.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loop {
+    /// Trip count.
+    pub count: usize,
+    /// Stride of the output, in elements; zero if the loop sums.
+    pub output: i64,
+    /// Stride of the left operand, in elements.
+    pub left: i64,
+    /// Stride of the right operand, in elements.
+    pub right: i64,
+}
+
+impl Loop {
+    /// The same loop with the operands exchanged.
+    pub(super) const fn swapped(self) -> Loop {
+        Loop { left: self.right, right: self.left, ..self }
+    }
+}
 
 /// The most loops of a contraction that is planned; those with more run as they stand.
 pub(super) const MAX_LOOPS: usize = 16;

@@ -2,22 +2,22 @@
 //!
 //! Where both operands are adjacent along a loop that sums, as in a product of a matrix by rows and a vector, elements of the
 //! output are far from each other in both operands. Vectors then need the products of one element, which are added to
-//! [`PARTIAL_SUMS`] partial sums. That is another order of additions, but one that no processor and no plan changes:
+//! [`PARTIAL`] partial sums. That is another order of additions, but one that no processor and no plan changes:
 //!
-//! - Product `i` of a run of that loop is added to the partial sum `i` modulo [`PARTIAL_SUMS`]. Runs follow each other in the order
-//!   of the other loops that sum, and products of zeros pad each to a multiple of [`PARTIAL_SUMS`].
+//! - Product `i` of a run of that loop is added to the partial sum `i` modulo [`PARTIAL`]. Runs follow each other in the order
+//!   of the other loops that sum, and products of zeros pad each to a multiple of [`PARTIAL`].
 //! - Partial sums start at zero. At the end each of the lower half is added to by that of the upper half, until one is left, and that
 //!   is added to the element.
 
 use core::fmt;
 
-use super::loops::{Kinds, Loops, MAX_LOOPS, Offsets, Walk};
-use super::scratch::{COLUMNS, PRODUCTS, Scratch, TILE_ROWS};
+use super::arithmetic::Arithmetic;
+use super::blocking::{COLUMNS, PRODUCTS, TILE_ROWS};
+use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
+use super::operand::{Gather, Operand};
+use super::scratch::Scratch;
 use super::tile::partial::{Finish, Tile, Tiles};
-use super::{Gather, Loop, Operand, Operation};
-
-/// Partial sums of an element.
-pub(super) const PARTIAL_SUMS: usize = crate::reduction::PARTIAL;
+use crate::reduction::PARTIAL;
 
 /// How the products of an element are added. All parts of a divided contraction must be run alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Sums {
     /// Returns how a contraction is expected to take the least time, if its operation allows any order. It depends on nothing but
     /// the loops, so that results are the same on every processor.
     #[must_use]
-    pub fn of<O: Operation>(loops: &[Loop]) -> Sums {
+    pub fn of<O: Arithmetic>(loops: &[Loop]) -> Sums {
         let pays = O::ANY_ORDER && Partial::of(loops).is_some_and(|partial| partial.pays());
         if pays { Sums::Partial } else { Sums::Sequential }
     }
@@ -106,7 +106,7 @@ impl Partial {
     pub fn pays(&self) -> bool {
         let (runs, length) = (self.outer.count(), self.along.count);
         let products = runs.saturating_mul(length);
-        let padded = runs.saturating_mul(length.div_ceil(PARTIAL_SUMS)).saturating_mul(PARTIAL_SUMS);
+        let padded = runs.saturating_mul(length.div_ceil(PARTIAL)).saturating_mul(PARTIAL);
         let packing = self.uses.map_or(0, |uses| products.saturating_mul(32) / uses.max(1));
         padded.saturating_mul(3).saturating_add(512) <= products.saturating_mul(2).saturating_add(packing)
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Partial {
         }
         let products = self.outer.count().saturating_mul(self.along.count);
         write!(f, "{} rows x {} columns, ", self.rows.count(), self.columns.count())?;
-        write!(f, "sums of {products} in {PARTIAL_SUMS} partial sums along adjacent elements")
+        write!(f, "sums of {products} in {PARTIAL} partial sums along adjacent elements")
     }
 }
 
@@ -128,10 +128,7 @@ impl fmt::Display for Partial {
 const BLOCK_ROWS: usize = TILE_ROWS;
 const BLOCK_COLUMNS: usize = COLUMNS;
 /// Numbers between the partial sums of a row and of the next one.
-const ROW_STRIDE: usize = BLOCK_COLUMNS * PARTIAL_SUMS;
-/// The number of partial sums of a block.
-pub(super) const BLOCK: usize = BLOCK_ROWS * ROW_STRIDE;
-
+const ROW_STRIDE: usize = BLOCK_COLUMNS * PARTIAL;
 /// Where the packed lines of an operand begin.
 const LINES: [isize; BLOCK_COLUMNS] = {
     let mut lines = [0; BLOCK_COLUMNS];
@@ -210,7 +207,7 @@ impl<N: Copy> Drive<'_, N> {
     unsafe fn block(&mut self, rows: &Listed<BLOCK_ROWS>, columns: &Listed<BLOCK_COLUMNS>, base: Offsets) {
         let plan = self.plan;
         for row in 0..rows.count {
-            self.scratch.sums[row * ROW_STRIDE..][..columns.count * PARTIAL_SUMS].fill(self.zero);
+            self.scratch.sums[row * ROW_STRIDE..][..columns.count * PARTIAL].fill(self.zero);
         }
         let mut outer = Walk::new(&plan.outer);
         for _ in 0..plan.outer.count() {
@@ -256,7 +253,7 @@ impl<N: Copy> Drive<'_, N> {
                     rows: row_offsets[row..].as_ptr(),
                     columns: column_offsets[column..].as_ptr(),
                     count,
-                    sums: sums[row * ROW_STRIDE + column * PARTIAL_SUMS..].as_mut_ptr(),
+                    sums: sums[row * ROW_STRIDE + column * PARTIAL..].as_mut_ptr(),
                     stride: ROW_STRIDE,
                 };
                 // SAFETY: the rows and columns of the tile exist, as do their products and their sums.

@@ -3,26 +3,22 @@
 use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use alloc::boxed::Box;
 
-use super::Loop;
-use super::copy::Piece;
-use super::drive::Listed;
-use super::loops::MAX_LOOPS;
-use super::partial::BLOCK;
-use super::plan::{Machine, Plan};
+use super::blocking::{COLUMNS, COMPUTED_ROWS, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
+use super::loops::{Loop, MAX_LOOPS};
+use super::machine::Machine;
+use super::operand::Piece;
+use super::plan::Plan;
 use super::tile::{Product, Row};
 
-/// Products whose operands are packed at once: a panel of them fits into the second cache.
-pub(super) const PRODUCTS: usize = 512;
-/// Rows that are listed at once.
-pub(super) const ROWS: usize = 512;
-/// Rows of a left operand that is computed, which are packed at once.
-pub(super) const COMPUTED_ROWS: usize = 64;
-/// The most columns of a strip.
-pub(super) const COLUMNS: usize = 64;
-/// Elements of a panel.
-pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
-/// The most rows of a tile.
-pub(super) const TILE_ROWS: usize = 8;
+/// What the list of products holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Listed {
+    /// Offsets in the right operand.
+    Operand = 0,
+    /// Offsets in a panel of this width.
+    Panel(usize) = 1,
+}
 
 /// Lists, and packed operands. All zeros is a value.
 #[repr(C)]
@@ -43,7 +39,7 @@ pub(super) struct Scratch<N> {
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
     /// Partial sums of a block of elements.
-    pub(super) sums: [N; BLOCK],
+    pub(super) sums: [N; PARTIAL_SUMS],
     /// A strip of the right operand, a line for each product.
     pub(super) panel: [N; PANEL],
     /// Rows of the left operand, or a panel of it.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::contraction::loops::{Loops, Offsets, Walk};
-use crate::contraction::partial::PARTIAL_SUMS;
+use crate::reduction::PARTIAL;
 
 /// How far each iteration of some loops is.
 fn walked(loops: &Loops) -> Vec<Offsets> {
@@ -29,16 +29,15 @@ unsafe fn model<O: Operation>(
     };
     let length = plan.along.count;
     for element in walked(&plan.batch).into_iter().flat_map(of_batch) {
-        let mut sums = [O::ZERO; PARTIAL_SUMS];
-        for (run, at) in runs.iter().flat_map(|run| (0..length.next_multiple_of(PARTIAL_SUMS)).map(move |at| (run, at)))
-        {
+        let mut sums = [O::ZERO; PARTIAL];
+        for (run, at) in runs.iter().flat_map(|run| (0..length.next_multiple_of(PARTIAL)).map(move |at| (run, at))) {
             let product = element.plus(*run).after(at, &plan.along);
             let of = |operand: &Operand<'_, O::Number>, offset: i64| match at < length {
                 // SAFETY: the caller promises that the elements of all iterations are there.
                 true => unsafe { operand.number(offset) },
                 false => O::ZERO,
             };
-            let sum = &mut sums[at % PARTIAL_SUMS];
+            let sum = &mut sums[at % PARTIAL];
             *sum = O::apply(*sum, of(&left, product.left), of(&right, product.right));
         }
         for half in [8, 4, 2, 1] {

@@ -7,9 +7,11 @@ use core::arch::aarch64::{
     vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vuzp1q_f32, vuzp2q_f32,
 };
 
-use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::load;
+use crate::contraction::machine::Machine;
+use crate::contraction::operand::load;
+use crate::contraction::vector::Vector;
 
 /// The numbers of a vector.
 const LANES: usize = Machine::NEON.lanes;

@@ -1,6 +1,5 @@
-//! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL_SUMS`] of them in registers.
+//! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL`] of them in registers.
 
-use super::Vector;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::aarch64::{FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
@@ -10,10 +9,12 @@ use super::wasm32::{FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::wasm32_relaxed::RelaxedFmaF32x4;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
+use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy;
-use crate::contraction::partial::PARTIAL_SUMS;
-use crate::contraction::{FmaF32, Level, MulAddF32, MulAddI32, Operation, load};
-use crate::reduction::combine;
+use crate::contraction::level::Level;
+use crate::contraction::operand::load;
+use crate::contraction::vector::Vector;
+use crate::reduction::{PARTIAL, combine};
 
 /// The operands of a tile: numbers of each row and column are adjacent.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ pub(in super::super) struct Tiles<N: 'static> {
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    const { assert!(VECTORS * V::LANES == PARTIAL_SUMS) };
+    const { assert!(VECTORS * V::LANES == PARTIAL) };
     let Tile { left, right, rows, columns, count, sums: first, stride } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
@@ -81,16 +82,16 @@ unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
             lefts[row] = left.offset(*rows.add(row));
             let mut column = 0;
             while column < COLUMNS {
-                sums[row][column] = load_partial(first.add(row * stride + column * PARTIAL_SUMS), PARTIAL_SUMS);
+                sums[row][column] = load_partial(first.add(row * stride + column * PARTIAL), PARTIAL);
                 column += 1;
             }
             row += 1;
         }
-        let whole = count / PARTIAL_SUMS * PARTIAL_SUMS;
+        let whole = count / PARTIAL * PARTIAL;
         let mut at = 0;
         while at < whole {
-            add(&mut sums, &lefts, &rights, at, PARTIAL_SUMS);
-            at += PARTIAL_SUMS;
+            add(&mut sums, &lefts, &rights, at, PARTIAL);
+            at += PARTIAL;
         }
         if whole < count {
             add(&mut sums, &lefts, &rights, whole, count - whole);
@@ -99,7 +100,7 @@ unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
         while row < ROWS {
             let mut column = 0;
             while column < COLUMNS {
-                let address = first.add(row * stride + column * PARTIAL_SUMS);
+                let address = first.add(row * stride + column * PARTIAL);
                 let mut vector = 0;
                 while vector < VECTORS {
                     sums[row][column][vector].store(address.add(vector * V::LANES));
@@ -124,7 +125,7 @@ unsafe fn load_partial<V: Vector, const VECTORS: usize>(address: *const V::Numbe
         let mut vector = 0;
         while vector < VECTORS {
             let first = vector * V::LANES;
-            vectors[vector] = if count == PARTIAL_SUMS {
+            vectors[vector] = if count == PARTIAL {
                 V::load(address.add(first))
             } else {
                 V::load_some(address.wrapping_add(first), V::mask(count.saturating_sub(first).min(V::LANES)))
@@ -177,19 +178,19 @@ unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
 /// # Safety
 /// See [`Tiles::finish`].
 #[inline(always)]
-unsafe fn finish<O: Operation, V: Vector<Number = O::Number>, const LANES: usize>(finish: &Finish<'_, O::Number>) {
-    const { assert!(LANES == V::LANES && PARTIAL_SUMS == 16) };
+unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usize>(finish: &Finish<'_, O::Number>) {
+    const { assert!(LANES == V::LANES && PARTIAL == 16) };
     let Finish { sums, output, columns } = *finish;
     let mut at = 0;
     while columns.len() - at >= LANES {
-        let (sums, offsets) = (sums.wrapping_add(at * PARTIAL_SUMS), &columns[at..at + LANES]);
+        let (sums, offsets) = (sums.wrapping_add(at * PARTIAL), &columns[at..at + LANES]);
         // SAFETY: promised by the caller.
         unsafe {
             // Each vector has the partial sums of all elements at the same position.
-            let mut vectors = [V::zero(); PARTIAL_SUMS];
+            let mut vectors = [V::zero(); PARTIAL];
             let mut first = 0;
-            while first < PARTIAL_SUMS {
-                let four = V::transpose(sums.wrapping_add(first), PARTIAL_SUMS as isize);
+            while first < PARTIAL {
+                let four = V::transpose(sums.wrapping_add(first), PARTIAL as isize);
                 let mut position = 0;
                 while position < 4 {
                     vectors[first + position] = four[position];
@@ -220,7 +221,7 @@ unsafe fn finish<O: Operation, V: Vector<Number = O::Number>, const LANES: usize
     while at < columns.len() {
         // SAFETY: promised by the caller; an array is aligned as its elements.
         unsafe {
-            let partial = load(sums.wrapping_add(at * PARTIAL_SUMS).cast::<[O::Number; PARTIAL_SUMS]>());
+            let partial = load(sums.wrapping_add(at * PARTIAL).cast::<[O::Number; PARTIAL]>());
             let element = output.wrapping_offset(columns[at]);
             element.write(O::add(load(element), combine(partial, O::add)));
         }
@@ -233,7 +234,7 @@ unsafe fn finish<O: Operation, V: Vector<Number = O::Number>, const LANES: usize
 /// # Safety
 /// The processor has the features of the vectors.
 #[inline(always)]
-unsafe fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL_SUMS]) {
+unsafe fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL]) {
     let mut at = 0;
     while at < HALF {
         // SAFETY: promised by the caller.
@@ -246,7 +247,7 @@ unsafe fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL_SUM
 macro_rules! level {
     ($level:ident, $vectors:literal of $lanes:literal $(, $features:literal)?) => {
         mod $level {
-            use super::{Finish, Operation, Tile, Vector};
+            use super::{Arithmetic, Finish, Tile, Vector};
 
             /// Safety: see [`super::Run`], for these features.
             $(#[target_feature(enable = $features)])?
@@ -257,7 +258,7 @@ macro_rules! level {
 
             /// Safety: see [`super::Tiles::finish`], for these features.
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn finish<O: Operation, V: Vector<Number = O::Number>>(finish: &Finish<'_, O::Number>) {
+            pub(super) unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>>(finish: &Finish<'_, O::Number>) {
                 // SAFETY: promised by the caller.
                 unsafe { super::finish::<O, V, $lanes>(finish) }
             }

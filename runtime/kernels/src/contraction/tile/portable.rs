@@ -1,17 +1,20 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
-use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
+use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation, load};
+use crate::contraction::machine::Machine;
+use crate::contraction::operand::load;
+use crate::contraction::vector::Vector;
 
 const LANES: usize = Machine::PORTABLE.lanes;
 
 /// Numbers that an operation computes one by one.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub(in super::super) struct Array<O: Operation>([O::Number; LANES]);
+pub(in super::super) struct Array<O: Arithmetic>([O::Number; LANES]);
 
-impl<O: Operation + Copy> Vector for Array<O> {
+impl<O: Arithmetic + Copy> Vector for Array<O> {
     type Number = O::Number;
     type Mask = usize;
     const LANES: usize = LANES;

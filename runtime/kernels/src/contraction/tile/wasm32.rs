@@ -10,9 +10,11 @@ use core::arch::wasm32::{
     v128_store64_lane, v128_xor,
 };
 
-use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::load;
+use crate::contraction::machine::Machine;
+use crate::contraction::operand::load;
+use crate::contraction::vector::Vector;
 
 /// The numbers of a vector.
 pub(super) const LANES: usize = Machine::SIMD128.lanes;

@@ -16,9 +16,11 @@ use core::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpackhi_ps, _mm512_unpacklo_ps,
 };
 
-use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::load;
+use crate::contraction::machine::Machine;
+use crate::contraction::operand::load;
+use crate::contraction::vector::Vector;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {

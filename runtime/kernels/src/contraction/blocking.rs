@@ -1,0 +1,18 @@
+//! How much of a contraction is worked on at once.
+
+use crate::reduction::PARTIAL;
+
+/// Products whose operands are packed at once: a panel of them fits into the second cache.
+pub(super) const PRODUCTS: usize = 512;
+/// Rows that are listed at once.
+pub(super) const ROWS: usize = 512;
+/// Rows of a left operand that is computed, which are packed at once.
+pub(super) const COMPUTED_ROWS: usize = 64;
+/// The most columns of a strip.
+pub(super) const COLUMNS: usize = 64;
+/// Elements of a panel.
+pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
+/// The most rows of a tile.
+pub(super) const TILE_ROWS: usize = 8;
+/// Partial sums of a block: of as many elements as `TILE_ROWS` rows of a strip have.
+pub(super) const PARTIAL_SUMS: usize = TILE_ROWS * COLUMNS * PARTIAL;

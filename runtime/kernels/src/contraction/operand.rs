@@ -1,0 +1,97 @@
+//! Operands: elements in memory, and numbers that are computed from elements.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+
+/// Elements of an operand that have the same distance from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// How far the first element is, in the operand.
+    pub from: isize,
+    /// Its position in a line.
+    pub at: usize,
+    /// The number of elements.
+    pub length: usize,
+}
+
+/// Numbers that a contraction multiplies.
+#[derive(Clone, Copy)]
+pub enum Operand<'a, N> {
+    /// Elements in memory: the address of that of the first iteration.
+    Memory(*const N),
+    /// Numbers that are computed from elements, and the element of the first iteration.
+    Computed(&'a dyn Gather<N>, i64),
+}
+
+/// Computes the numbers of an operand.
+pub trait Gather<N>: Sync {
+    /// Returns any number, for memory that is then filled.
+    fn zero(&self) -> N;
+
+    /// Writes the numbers of the elements `first`, `first + stride` and so on, all of them.
+    ///
+    /// # Safety
+    /// The elements are those of iterations of the contraction.
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]);
+
+    /// As [`Gather::gather`] for each of some pieces, whose elements begin at a distance from `first`.
+    ///
+    /// # Safety
+    /// As for [`Gather::gather`].
+    unsafe fn gather_pieces(&self, first: i64, stride: i64, pieces: &[Piece], into: &mut [N]) {
+        for piece in pieces {
+            let numbers = &mut into[piece.at..piece.at + piece.length];
+            // SAFETY: promised by the caller.
+            unsafe { self.gather(first.wrapping_add(piece.from as i64), stride, numbers) };
+        }
+    }
+}
+
+impl<N> fmt::Debug for Operand<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Memory(address) => f.debug_tuple("Memory").field(address).finish(),
+            Operand::Computed(_, first) => f.debug_tuple("Computed").field(first).finish(),
+        }
+    }
+}
+
+impl<N: Copy> Operand<'_, N> {
+    /// Returns a number.
+    ///
+    /// # Safety
+    /// The element is that of an iteration of the contraction.
+    pub(super) unsafe fn number(&self, element: i64) -> N {
+        match self {
+            // SAFETY: promised by the caller.
+            Operand::Memory(address) => unsafe { load(address.offset(element as isize)) },
+            Operand::Computed(operand, first) => {
+                let mut number = [operand.zero()];
+                // SAFETY: promised by the caller.
+                unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
+                number[0]
+            }
+        }
+    }
+
+    /// Returns the operand whose first iteration has the element that is so many further.
+    #[must_use]
+    pub const fn moved(self, elements: i64) -> Self {
+        match self {
+            Operand::Memory(address) => Operand::Memory(address.wrapping_offset(elements as isize)),
+            Operand::Computed(operand, first) => Operand::Computed(operand, first.wrapping_add(elements)),
+        }
+    }
+}
+
+/// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
+/// unspecified, and it is not the load that is undefined.
+///
+/// # Safety
+/// The address is valid for reads and aligned, and every bit pattern is an `N`.
+#[inline(always)]
+pub(super) unsafe fn load<N: Copy>(address: *const N) -> N {
+    // SAFETY: promised by the caller. Read as `N` itself, it would come with a promise that no byte is uninitialised, which is what
+    // LLVM calls those that race.
+    unsafe { address.cast::<MaybeUninit<N>>().read().assume_init() }
+}
