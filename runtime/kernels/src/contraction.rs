@@ -95,7 +95,9 @@ unsafe fn contract_on<O: Operation>(
     if loops.iter().any(|each| each.count == 0) {
         return;
     }
-    if let (Sums::Partial, Some(plan)) = (sums, Partial::of(loops)) {
+    if sums == Sums::Partial
+        && let Some(plan) = Partial::of(loops)
+    {
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         let (tiles, zero) = (<O as Tiled>::partial(level), O::ZERO);
         return scratch::with(|_, scratch| {
@@ -105,8 +107,8 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    scratch::with(|planned, scratch| {
-        let Some(plan) = planned.plan(loops, &tiles.machine, is_computed) else {
+    scratch::with(|plans, scratch| {
+        let Some(plan) = plans.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
             return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
         };

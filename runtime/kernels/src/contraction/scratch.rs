@@ -46,10 +46,10 @@ pub(super) struct Scratch<N> {
     pub(super) left: [N; PANEL],
 }
 
-/// The last contraction of a thread, and its plan: workgroups of a dispatch repeat the same one.
-pub(super) struct Planned {
+/// A contraction, and its plan. All zeros is none.
+struct Planned {
     loops: [Loop; MAX_LOOPS],
-    /// The number of loops; zero at first.
+    /// The number of loops; zero if there is no contraction.
     count: usize,
     /// The machine of the tiles: operations of one level may have different ones.
     machine: Option<&'static Machine>,
@@ -58,24 +58,55 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    fn is_of(&self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> bool {
+        let is_machine = self.machine.is_some_and(|kept| core::ptr::eq(kept, machine));
+        is_machine && self.is_computed == is_computed && self.loops[..self.count] == *loops
+    }
+}
+
+/// Plans that a thread keeps: those of the layers of small models, and of the parts at the ends of tiled ones.
+const PLANS: usize = 32;
+
+/// The last contractions of a thread, and their plans. Workgroups of a dispatch repeat the same one, and models repeat all.
+pub(super) struct Plans {
+    planned: [Planned; PLANS],
+    /// The one that was used last.
+    last: usize,
+    /// The one that is replaced next.
+    next: usize,
+}
+
+impl Plans {
     /// Returns the plan of a contraction. None where it runs as it stands.
     pub(super) fn plan(&mut self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> Option<&Plan> {
-        let is_machine = self.machine.is_some_and(|kept| core::ptr::eq(kept, machine));
-        let is_same = is_machine && self.is_computed == is_computed && self.loops[..self.count] == *loops;
-        if !is_same || loops.is_empty() {
-            let plan = Plan::with(loops, machine, is_computed)?;
-            // A plan has at most as many loops.
-            self.loops[..loops.len()].copy_from_slice(loops);
-            (self.count, self.machine, self.is_computed, self.plan) = (loops.len(), Some(machine), is_computed, plan);
+        let is_kept = |planned: &Planned| planned.is_of(loops, machine, is_computed);
+        if !self.planned.get(self.last).is_some_and(is_kept) {
+            self.last = match self.planned.iter().position(is_kept) {
+                Some(kept) => kept,
+                None => self.replace(loops, machine, is_computed)?,
+            };
         }
-        Some(&self.plan)
+        Some(&self.planned[self.last].plan)
+    }
+
+    /// Plans a contraction in the place of the one that was planned first.
+    fn replace(&mut self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> Option<usize> {
+        let plan = Plan::with(loops, machine, is_computed)?;
+        let replaced = self.next;
+        self.next = (replaced + 1) % PLANS;
+        let planned = &mut self.planned[replaced];
+        // A plan has at least one loop, and at most as many as there is room for.
+        planned.loops[..loops.len()].copy_from_slice(loops);
+        (planned.count, planned.machine) = (loops.len(), Some(machine));
+        (planned.is_computed, planned.plan) = (is_computed, plan);
+        Some(replaced)
     }
 }
 
 /// What a thread keeps, for any operation: its numbers have 32 bits.
 #[repr(C)]
 struct Any {
-    planned: Planned,
+    plans: Plans,
     scratch: Scratch<u32>,
 }
 
@@ -85,17 +116,17 @@ std::thread_local! {
 }
 
 /// Calls `work` with what the thread keeps.
-pub(super) fn with<N, R>(work: impl FnOnce(&mut Planned, &mut Scratch<N>) -> R) -> R {
+pub(super) fn with<N, R>(work: impl FnOnce(&mut Plans, &mut Scratch<N>) -> R) -> R {
     const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
     let mut kept = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
     #[cfg(not(feature = "std"))]
     let mut kept = zeroed();
-    let Any { planned, scratch: any } = &mut *kept;
+    let Any { plans, scratch: any } = &mut *kept;
     let any: *mut Scratch<u32> = any;
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
-    let result = work(planned, unsafe { &mut *any.cast::<Scratch<N>>() });
+    let result = work(plans, unsafe { &mut *any.cast::<Scratch<N>>() });
     // Where the thread is ending there is nothing to keep it for.
     #[cfg(feature = "std")]
     let _ = KEPT.try_with(|slot| slot.set(Some(kept)));
