@@ -98,7 +98,7 @@ pub(crate) fn items(
     });
     let exports = module.exports().map(|export| {
         let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
-        let recovered = analysis.recovered.get(&export.function).map_or("", String::as_str);
+        let recovered = analysis.recovered.get(export.function).map_or("", String::as_str);
         quote!(support::Export { name: #name, function: #function, recovered: #recovered })
     });
     let targets = module.executable_targets().into_iter().filter(|target| is_machine_code(target.format));

@@ -8,6 +8,7 @@
 //! | [`semantics`] | the arithmetic instructions as pure functions |
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`trip_count`] | how often counted loops run |
+//! | [`index_map`] | maps and sets whose keys are numbers |
 //! | [`imports`], [`abi`] | the functions of the runtime's native modules, and the names of their flags |
 //! | [`gpu_executable`] | executables for Vulkan, CUDA and HIP |
 //! | [`executable_format`], [`target_features`] | formats of kernels, and the levels that translated ones are compiled for |
@@ -70,6 +71,7 @@ mod fields;
 mod foreign;
 pub mod gpu_executable;
 pub mod imports;
+pub mod index_map;
 mod instruction;
 #[cfg(feature = "ir")]
 pub mod ir;

@@ -1,11 +1,11 @@
 //! Signatures: the names and types of what a function takes and returns.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::declaration::{BUFFER_VIEW, COARSE_FENCES, DECLARATION, Declaration, DeclaredValue, INVOCATION_MODEL};
+use crate::index_map::IndexMap;
 use crate::{ConventionItem, ElementType, Module};
 
 /// The names and types of what a function takes and returns.
@@ -74,10 +74,9 @@ impl Signature {
     /// Returns the signature of a function of a module; `recovered` is what
     /// [`recovered_declarations`](crate::recovered_declarations) returns for the module. `None` for an unknown ordinal.
     #[must_use]
-    pub fn of(module: &Module, recovered: &BTreeMap<u32, String>, function: u32) -> Option<Signature> {
+    pub fn of(module: &Module, recovered: &IndexMap<u32, String>, function: u32) -> Option<Signature> {
         let (arguments, results, _) = convention(module, function)?;
-        let declaration =
-            recovered.get(&function).map(String::as_str).or_else(|| Signature::declared(module, function));
+        let declaration = recovered.get(function).map(String::as_str).or_else(|| Signature::declared(module, function));
         Some(Signature::new(declaration, &arguments, &results))
     }
 

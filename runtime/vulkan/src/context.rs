@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::Result;
 use crate::gpu::Gpu;
-use crate::memory::{ALIGNMENT, Allocation, Heap, Place};
+use crate::memory::{ALIGNMENT, Allocation, BufferPosition, Heap};
 
 /// A logical device and its memory.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ impl Context {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub(crate) fn placeholder(&self) -> Result<Place> {
+    pub(crate) fn placeholder(&self) -> Result<BufferPosition> {
         if let Some(allocation) = self.placeholder.get() {
-            return Ok(allocation.place(0));
+            return Ok(allocation.position(0));
         }
         let allocation = self.heap.allocate_local(ALIGNMENT)?;
         // Another thread may have set it.
-        Ok(self.placeholder.get_or_init(|| allocation).place(0))
+        Ok(self.placeholder.get_or_init(|| allocation).position(0))
     }
 }

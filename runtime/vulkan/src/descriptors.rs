@@ -150,14 +150,14 @@ fn info(gpu: &Gpu, range: &BoundRange, is_uniform: bool) -> Result<vk::Descripto
         ),
     };
     // Shaders emulate narrow elements by words, so that the last one is bound as a whole.
-    let length = range.length.next_multiple_of(4).min(range.place.available);
-    if !range.place.offset.is_multiple_of(alignment.max(1)) {
+    let length = range.length.next_multiple_of(4).min(range.position.available);
+    if !range.position.offset.is_multiple_of(alignment.max(1)) {
         return Err(Error::invalid_argument(format!("its offset is not a multiple of {} {alignment}", names.0)));
     }
     if length > u64::from(most) {
         return Err(Error::invalid_argument(format!("its {length} bytes exceed {} {most} of the device", names.1)));
     }
-    Ok(vk::DescriptorBufferInfo { buffer: range.place.buffer, offset: range.place.offset, range: length })
+    Ok(vk::DescriptorBufferInfo { buffer: range.position.buffer, offset: range.position.offset, range: length })
 }
 
 /// The type of descriptors.

@@ -13,7 +13,7 @@ use crate::descriptors::DescriptorPools;
 use crate::error::Checked;
 use crate::features::Family;
 use crate::gpu::Gpu;
-use crate::memory::{Allocation, Place};
+use crate::memory::{Allocation, BufferPosition};
 use crate::pipeline::Pipeline;
 use crate::queues::Point;
 use crate::timing::Timing;
@@ -47,7 +47,7 @@ pub(crate) struct Recording {
 /// A range of a dispatch's binding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundRange {
-    pub(crate) place: Place,
+    pub(crate) position: BufferPosition,
     pub(crate) length: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct BoundRange {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     Direct([u32; 3]),
-    Indirect(Place),
+    Indirect(BufferPosition),
 }
 
 /// Records commands.
@@ -205,7 +205,7 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if overlapping ranges need memory; INTERNAL if a range exceeds its allocation.
-    pub(crate) fn copy(&mut self, source: Place, target: Place, length: u64) -> Result<()> {
+    pub(crate) fn copy(&mut self, source: BufferPosition, target: BufferPosition, length: u64) -> Result<()> {
         check(source, length)?;
         check(target, length)?;
         if length == 0 || source == target {
@@ -213,11 +213,11 @@ impl<'a> Encoder<'a> {
         }
         if source.buffer == target.buffer && source.offset.abs_diff(target.offset) < length {
             let between = self.context.heap.allocate_local(length)?;
-            let place = between.place(0);
+            let position = between.position(0);
             self.recording.kept.push(between);
-            self.copy_region(source, place, length);
+            self.copy_region(source, position, length);
             self.barrier();
-            self.copy_region(place, target, length);
+            self.copy_region(position, target, length);
             return Ok(());
         }
         self.copy_region(source, target, length);
@@ -225,12 +225,12 @@ impl<'a> Encoder<'a> {
     }
 
     /// Copies a range, which is not empty, to another one, which the caller has checked to be disjoint and within its buffer.
-    fn copy_region(&self, source: Place, target: Place, size: u64) {
+    fn copy_region(&self, source: BufferPosition, target: BufferPosition, size: u64) {
         let region = vk::BufferCopy { src_offset: source.offset, dst_offset: target.offset, size };
         self.copy_regions(source, target, &[region]);
     }
 
-    fn copy_regions(&self, source: Place, target: Place, regions: &[vk::BufferCopy]) {
+    fn copy_regions(&self, source: BufferPosition, target: BufferPosition, regions: &[vk::BufferCopy]) {
         let (raw, commands) = self.raw();
         // SAFETY: the command buffer is being recorded; the regions are within the buffers, not empty and disjoint, as the callers
         // checked.
@@ -241,7 +241,7 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the pattern needs memory; INTERNAL if the range exceeds its allocation.
-    pub(crate) fn fill(&mut self, target: Place, length: u64, pattern: u64, pattern_length: u8) -> Result<()> {
+    pub(crate) fn fill(&mut self, target: BufferPosition, length: u64, pattern: u64, pattern_length: u8) -> Result<()> {
         check(target, length)?;
         let bytes = pattern.to_le_bytes();
         let repeated: [u8; 8] = std::array::from_fn(|index| {
@@ -263,17 +263,17 @@ impl<'a> Encoder<'a> {
         let staged = self.context.heap.allocate_mapped(block)?;
         let bytes: Vec<u8> = repeated.to_le_bytes().into_iter().cycle().take(block as usize).collect();
         staged.write_mapped(0, &bytes)?;
-        let place = staged.place(0);
+        let position = staged.position(0);
         self.recording.kept.push(staged);
         let starts = (0..length.div_ceil(block)).map(|index| index * block);
         let regions: Vec<_> = starts
             .map(|start| vk::BufferCopy {
-                src_offset: place.offset,
+                src_offset: position.offset,
                 dst_offset: target.offset + start,
                 size: block.min(length - start),
             })
             .collect();
-        self.copy_regions(place, target, &regions);
+        self.copy_regions(position, target, &regions);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the bytes need memory; INTERNAL if the range exceeds its allocation.
-    pub(crate) fn update(&mut self, target: Place, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn update(&mut self, target: BufferPosition, bytes: &[u8]) -> Result<()> {
         check(target, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
@@ -294,9 +294,9 @@ impl<'a> Encoder<'a> {
         }
         let staged = self.context.heap.allocate_mapped(bytes.len() as u64)?;
         staged.write_mapped(0, bytes)?;
-        let place = staged.place(0);
+        let position = staged.position(0);
         self.recording.kept.push(staged);
-        self.copy_region(place, target, bytes.len() as u64);
+        self.copy_region(position, target, bytes.len() as u64);
         Ok(())
     }
 
@@ -355,9 +355,9 @@ impl<'a> Encoder<'a> {
             }
             match count {
                 Count::Direct([x, y, z]) => raw.cmd_dispatch(commands, x, y, z),
-                Count::Indirect(place) => {
-                    check_counts(place)?;
-                    raw.cmd_dispatch_indirect(commands, place.buffer, place.offset);
+                Count::Indirect(position) => {
+                    check_counts(position)?;
+                    raw.cmd_dispatch_indirect(commands, position.buffer, position.offset);
                 }
             }
         }
@@ -371,7 +371,7 @@ impl<'a> Encoder<'a> {
         requirements: &[incarnate_bytecode::gpu_executable::BdaBinding],
     ) -> Result<u64> {
         for (ordinal, (range, required)) in ranges.iter().zip(requirements).enumerate() {
-            let address = range.place.address;
+            let address = range.position.address;
             if address % u64::from(required.minimum_alignment.max(1)) != 0 || range.length < required.minimum_length {
                 return Err(Error::invalid_argument(format!(
                     "binding {ordinal} has {} bytes at a device address that ends in {:#x}; the shader requires {} bytes, \
@@ -385,31 +385,31 @@ impl<'a> Encoder<'a> {
         }
         let length = (ranges.len() * 8) as u64;
         let fits = self.table.and_then(|index| self.recording.kept.get(index));
-        if fits.is_none_or(|table| table.place(self.table_used).available < length) {
+        if fits.is_none_or(|table| table.position(self.table_used).available < length) {
             self.recording.kept.push(self.context.heap.allocate_mapped(TABLE_BLOCK.max(length))?);
             (self.table, self.table_used) = (Some(self.recording.kept.len() - 1), 0);
         }
         let Some(table) = self.table.and_then(|index| self.recording.kept.get(index)) else {
             return Err(Error::internal("table of device addresses is gone"));
         };
-        let bytes: Vec<u8> = ranges.iter().flat_map(|range| range.place.address.to_le_bytes()).collect();
+        let bytes: Vec<u8> = ranges.iter().flat_map(|range| range.position.address.to_le_bytes()).collect();
         table.write_mapped(self.table_used as usize, &bytes)?;
-        let address = table.place(self.table_used).address;
+        let address = table.position(self.table_used).address;
         self.table_used += length;
         Ok(address)
     }
 }
 
-fn check(place: Place, length: u64) -> Result<()> {
-    if length <= place.available {
+fn check(position: BufferPosition, length: u64) -> Result<()> {
+    if length <= position.available {
         return Ok(());
     }
-    Err(Error::internal(format!("range of {length} bytes exceeds the {} of device memory", place.available)))
+    Err(Error::internal(format!("range of {length} bytes exceeds the {} of device memory", position.available)))
 }
 
-fn check_counts(place: Place) -> Result<()> {
-    if place.offset.is_multiple_of(4) {
-        return check(place, 12);
+fn check_counts(position: BufferPosition) -> Result<()> {
+    if position.offset.is_multiple_of(4) {
+        return check(position, 12);
     }
     Err(Error::invalid_argument("workgroup counts are not aligned to 4 bytes"))
 }

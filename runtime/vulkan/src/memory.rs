@@ -67,9 +67,9 @@ pub(crate) struct Allocation {
     capacity: u64,
 }
 
-/// A range of a buffer of Vulkan.
+/// A position in a buffer of Vulkan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct BufferPosition {
     pub(crate) buffer: vk::Buffer,
     pub(crate) offset: u64,
     /// The bytes that belong to the allocation from the offset on.
@@ -292,9 +292,9 @@ fn memory_type(flags: vk::MemoryPropertyFlags, is_mapped: bool) -> MemoryType {
 
 impl Allocation {
     /// Returns the position of a byte in the buffer of Vulkan.
-    pub(crate) fn place(&self, offset: u64) -> Place {
+    pub(crate) fn position(&self, offset: u64) -> BufferPosition {
         let address = if self.block.address == 0 { 0 } else { self.block.address + self.offset + offset };
-        Place {
+        BufferPosition {
             buffer: self.block.buffer,
             offset: self.offset + offset,
             available: self.capacity.saturating_sub(offset),
@@ -398,7 +398,7 @@ impl Drop for Allocation {
 
 impl fmt::Debug for Allocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.block.host.is_some() { "mapped" } else { "local" };
-        write!(f, "{place} device memory of {} bytes", self.length)
+        let kind = if self.block.host.is_some() { "mapped" } else { "local" };
+        write!(f, "{kind} device memory of {} bytes", self.length)
     }
 }

@@ -8,7 +8,7 @@ use incarnate_hal::{Buffer, BufferBinding};
 use crate::context::Context;
 use crate::encoder::{BoundRange, Count, Encoder, Recording};
 use crate::features::Family;
-use crate::memory::{Allocation, Place};
+use crate::memory::{Allocation, BufferPosition};
 use crate::pipeline::Executable;
 use crate::shadows::Shadows;
 use crate::{Error, Result};
@@ -109,29 +109,29 @@ impl Recorder<'_> {
             let (buffer, offset, length) = commands
                 .resolve_binding(binding, self.table)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;
-            let place = self.place(buffer, offset as u64, length as u64, true)?;
-            ranges.push(BoundRange { place, length: length as u64 });
+            let position = self.position(buffer, offset as u64, length as u64, true)?;
+            ranges.push(BoundRange { position, length: length as u64 });
         }
         self.encoder.dispatch(pipeline, count, commands.constants(dispatch), &ranges)
     }
 
-    fn resolve(&mut self, binding: u32, is_written: bool) -> Result<(Place, u64)> {
+    fn resolve(&mut self, binding: u32, is_written: bool) -> Result<(BufferPosition, u64)> {
         let (buffer, offset, length) = self.commands.resolve(binding, self.table)?;
         let length = length as u64;
-        Ok((self.place(buffer, offset as u64, length, is_written)?, length))
+        Ok((self.position(buffer, offset as u64, length, is_written)?, length))
     }
 
-    fn place(&mut self, buffer: &Arc<Buffer>, offset: u64, length: u64, is_written: bool) -> Result<Place> {
+    fn position(&mut self, buffer: &Arc<Buffer>, offset: u64, length: u64, is_written: bool) -> Result<BufferPosition> {
         if length == 0 {
             return self.context.placeholder();
         }
         if is_written && !buffer.access().contains(incarnate_hal::MemoryAccess::WRITE) {
             // Kernels are trusted to write only what they may; transfers are not recorded for such targets.
-            return self.place(buffer, offset, length, false);
+            return self.position(buffer, offset, length, false);
         }
         match allocation_of(self.context, buffer) {
-            Some((allocation, start)) => Ok(allocation.place(start + offset)),
-            None => self.shadows.place(self.context, buffer, offset, length, is_written),
+            Some((allocation, start)) => Ok(allocation.position(start + offset)),
+            None => self.shadows.position(self.context, buffer, offset, length, is_written),
         }
     }
 }

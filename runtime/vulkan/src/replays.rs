@@ -13,7 +13,7 @@ use crate::Result;
 use crate::context::Context;
 use crate::encoder::Recording;
 use crate::features::Family;
-use crate::memory::Place;
+use crate::memory::BufferPosition;
 use crate::recorder::{allocation_of, record};
 use crate::shadows::Shadows;
 
@@ -25,20 +25,20 @@ const MOST: usize = 4;
 pub(crate) struct Replays(Mutex<Vec<(Key, u32, Arc<Recording>)>>);
 
 /// Where the memory of each slot is, and how long.
-type Key = Vec<Option<(Place, u64)>>;
+type Key = Vec<Option<(BufferPosition, u64)>>;
 
 /// Returns where the buffers of a table are; `None` if one is memory of another device.
 fn key(context: &Context, commands: &Commands, table: &[BufferBinding<'_>]) -> Option<Key> {
-    let place = |binding: &BufferBinding<'_>| {
+    let position = |binding: &BufferBinding<'_>| {
         let Some(buffer) = &binding.buffer else { return Some(None) };
         let (offset, length) = buffer.range(binding.offset, binding.length).ok()?;
         if length == 0 {
             return Some(None);
         }
         let (allocation, start) = allocation_of(context, buffer)?;
-        Some(Some((allocation.place(start + offset as u64), length as u64)))
+        Some(Some((allocation.position(start + offset as u64), length as u64)))
     };
-    table.iter().take(commands.slot_count()).map(place).collect()
+    table.iter().take(commands.slot_count()).map(position).collect()
 }
 
 impl Replays {

@@ -6,7 +6,7 @@ use incarnate_hal::{Buffer, MemoryAccess};
 
 use crate::Result;
 use crate::context::Context;
-use crate::memory::{Allocation, Place};
+use crate::memory::{Allocation, BufferPosition};
 
 /// The copies for one submission.
 #[derive(Debug, Default)]
@@ -33,14 +33,14 @@ impl Shadows {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub(crate) fn place(
+    pub(crate) fn position(
         &mut self,
         context: &Context,
         buffer: &Arc<Buffer>,
         offset: u64,
         length: u64,
         is_written: bool,
-    ) -> Result<Place> {
+    ) -> Result<BufferPosition> {
         let known = self.rows.iter().position(|row| row.buffer.same_allocation(buffer));
         let index = match known {
             Some(index) => index,
@@ -67,7 +67,7 @@ impl Shadows {
         if is_written && buffer.access().contains(MemoryAccess::WRITE) {
             row.written.push((Arc::clone(buffer), offset, length));
         }
-        Ok(row.copy.place(start))
+        Ok(row.copy.position(start))
     }
 
     /// Writes back what the commands, which are done, may have written.

@@ -27,7 +27,7 @@ pub(crate) fn copy(
     // All that the bytes depend on is done, so that they are copied beside what the other queues compute.
     let queue = context.gpu.select(QueueAffinity::ANY, false);
     let mut encoder = Encoder::begin(&context, context.gpu.queue(queue)?.family, false)?;
-    encoder.copy(source.place(source_offset), target.place(offset), length)?;
+    encoder.copy(source.position(source_offset), target.position(offset), length)?;
     let recording = encoder.finish()?;
     // SAFETY: the caller keeps both allocations until this call returns.
     unsafe { recording.run(queue) }

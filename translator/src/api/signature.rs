@@ -2,8 +2,7 @@
 //!
 //! The calling convention is authoritative: a declaration that contradicts it only appears in the documentation.
 
-use std::collections::BTreeMap;
-
+use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::{
     COARSE_FENCES, ConventionItem, DECLARATION, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType,
     VerifiedModule,
@@ -69,7 +68,7 @@ impl<'m> Signature<'m> {
     /// spans have no method.
     pub(super) fn all(
         module: &'m VerifiedModule,
-        recovered: &BTreeMap<u32, String>,
+        recovered: &IndexMap<u32, String>,
         options: &Options,
         methods: &mut Scope,
         types: &mut Scope,
@@ -85,7 +84,7 @@ impl<'m> Signature<'m> {
         let idents = methods.claim_all(&names, Case::Snake, "function");
         let rows = rows.into_iter().zip(idents);
         let signature = |((export, ordinal), method): ((Export<'m>, u32), Ident)| {
-            let recovered = recovered.get(&export.function).map(String::as_str);
+            let recovered = recovered.get(export.function).map(String::as_str);
             Signature::new(module, (export, ordinal, method), recovered, options, types)
         };
         rows.filter_map(signature).collect()

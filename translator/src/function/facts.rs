@@ -1,8 +1,9 @@
 //! Facts about functions that their callers need, computed over the call graph.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Terminator, Type, Use, Value, ownership};
 use incarnate_bytecode::semantics;
@@ -91,7 +92,7 @@ pub(super) fn analyze<'m>(
         target_features: 0,
         size,
         is_executable: false,
-        recovered: BTreeMap::new(),
+        recovered: IndexMap::default(),
         has_static_locations,
     };
     needs(&mut analysis, &calls);

@@ -33,10 +33,11 @@ mod tree;
 mod types;
 mod values;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type, read_only_bindings};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -114,7 +115,7 @@ pub(crate) struct Analysis<'m> {
     /// The module is a translated executable, whose exports are kernels.
     pub(crate) is_executable: bool,
     /// The declarations of exported functions that have none, by the functions' ordinals; of kernels they are not needed.
-    pub(crate) recovered: BTreeMap<u32, String>,
+    pub(crate) recovered: IndexMap<u32, String>,
     /// Locations are statics: the module's tables are too long for constants that refer to them.
     has_static_locations: bool,
 }

@@ -174,7 +174,7 @@ impl Emitter<'_, '_> {
                 }
                 // A division by a literal is faster than one by a parameter.
                 let mut read: Vec<TokenStream> = operands.iter().map(|value| self.literal_or_name(*value)).collect();
-                if !self.body.function.is_arithmetic(&inst.op, &self.body.places) {
+                if !self.body.function.is_arithmetic(&inst.op, &self.body.positions) {
                     return Ok(at(quote!(semantics::#function(#(#read),*))));
                 }
                 // The divisor is not zero: the select lets rustc see that, too.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::ir::nest::Nests;
 use incarnate_bytecode::ir::{
-    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Places, Statement, Structure,
+    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Positions, Statement, Structure,
     Terminator, Use, Value,
 };
 
@@ -124,7 +124,7 @@ pub(super) struct Body<'f> {
     /// The number of uses of each value.
     uses: Vec<u32>,
     /// Where the instructions stand that define values.
-    pub(super) places: Places,
+    pub(super) positions: Positions,
     /// References that something else owns: read-only segments, borrowed arguments, and borrowed results.
     borrowed: Vec<bool>,
     /// Results of calls that are borrowed from their owner.
@@ -165,7 +165,7 @@ impl<'f> Body<'f> {
             selector_count,
             nests: loops::nests(function, untrusted),
             uses,
-            places: Places::of(function),
+            positions: Positions::of(function),
             borrowed,
             borrowed_results: HashSet::new(),
             rematerialized,

@@ -76,7 +76,7 @@ where
 impl Display for In<'_, Global> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Global::Direct(place) => write!(f, "@{place}"),
+            Global::Direct(global) => write!(f, "@{global}"),
             Global::Indirect(value) => write!(f, "[{}]", In(self.0, value)),
         }
     }

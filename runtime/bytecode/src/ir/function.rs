@@ -38,7 +38,7 @@ pub struct Inst {
     pub op: Op,
     /// The results; several only for calls.
     pub results: SmallVec<[Value; 1]>,
-    /// Offset in bytes of the instruction of the bytecode that it comes from, for the places of errors.
+    /// Offset in bytes of the instruction of the bytecode that it comes from, for the locations of errors.
     pub offset: u32,
 }
 
@@ -68,19 +68,19 @@ pub struct BlockData {
 
 /// Where the instructions stand that define values.
 #[derive(Clone, Debug)]
-pub struct Places(Vec<Option<(Block, u32)>>);
+pub struct Positions(Vec<Option<(Block, u32)>>);
 
-impl Places {
+impl Positions {
     /// Finds them for all values of a function.
     #[must_use]
-    pub fn of(function: &Function) -> Places {
-        let mut places = vec![None; function.value_count()];
+    pub fn of(function: &Function) -> Positions {
+        let mut positions = vec![None; function.value_count()];
         for (block, data) in function.iter() {
             for (inst, position) in data.instructions.iter().zip(0..) {
-                inst.results.iter().for_each(|result| places[result.index()] = Some((block, position)));
+                inst.results.iter().for_each(|result| positions[result.index()] = Some((block, position)));
             }
         }
-        Places(places)
+        Positions(positions)
     }
 
     /// The block of the instruction that defines a value, and its position there; None for constants and parameters.
@@ -157,22 +157,23 @@ impl Function {
     }
 
     /// Whether an integer is not zero, as compilers write it: one is chosen where it would be.
-    fn is_nonzero(&self, value: Value, places: &Places) -> bool {
+    fn is_nonzero(&self, value: Value, positions: &Positions) -> bool {
         if let Some(bits) = self.constant_bits(value) {
             return bits != 0;
         }
         let Some(Op::Eval { opcode: Opcode::SelectI32 | Opcode::SelectI64, operands }) =
-            places.instruction(self, value).map(|inst| &inst.op)
+            positions.instruction(self, value).map(|inst| &inst.op)
         else {
             return false;
         };
         let [condition, if_true, if_false] = operands[..] else { return false };
-        self.constant_bits(if_true).is_some_and(|bits| bits != 0) && self.holds_for_zero(condition, if_false, places, 4)
+        self.constant_bits(if_true).is_some_and(|bits| bits != 0)
+            && self.holds_for_zero(condition, if_false, positions, 4)
     }
 
     /// Whether a condition holds wherever an integer is zero.
-    fn holds_for_zero(&self, condition: Value, value: Value, places: &Places, depth: u32) -> bool {
-        let op = places.instruction(self, condition).map(|inst| &inst.op);
+    fn holds_for_zero(&self, condition: Value, value: Value, positions: &Positions, depth: u32) -> bool {
+        let op = positions.instruction(self, condition).map(|inst| &inst.op);
         let Some(Op::Eval { opcode, operands }) = op else { return false };
         let is_zero = |operand: Value| self.constant_bits(operand) == Some(0);
         match (opcode, &operands[..]) {
@@ -180,8 +181,8 @@ impl Function {
                 (left == value && is_zero(right)) || (right == value && is_zero(left))
             }
             (Opcode::OrI32, &[left, right]) if depth > 0 => {
-                self.holds_for_zero(left, value, places, depth - 1)
-                    || self.holds_for_zero(right, value, places, depth - 1)
+                self.holds_for_zero(left, value, positions, depth - 1)
+                    || self.holds_for_zero(right, value, positions, depth - 1)
             }
             _ => false,
         }
@@ -190,12 +191,12 @@ impl Function {
     /// Returns true if an operation computes numbers (or a constant buffer) from only its operands, and cannot fail: division by a number
     /// that is seen not to be zero among them.
     #[must_use]
-    pub fn is_arithmetic(&self, op: &Op, places: &Places) -> bool {
+    pub fn is_arithmetic(&self, op: &Op, positions: &Positions) -> bool {
         match op {
             Op::SwitchRef { .. } => false,
             Op::Eval { opcode, operands } if opcode.info().effects.fails => {
                 // Only division fails, and only by zero.
-                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor, places))
+                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor, positions))
             }
             op => op.is_pure(),
         }

@@ -33,7 +33,7 @@ mod value;
 
 pub use bindings::read_only_bindings;
 pub use dominators::Dominators;
-pub use function::{BlockData, Definition, Entry, Function, Inst, Places, ValueInfo};
+pub use function::{BlockData, Definition, Entry, Function, Inst, Positions, ValueInfo};
 pub use graph::{Graph, NONE, ReversePostorder};
 pub use liveness::Liveness;
 pub use loops::{Loop, Loops};

@@ -7,7 +7,6 @@
 //!
 //! Null, being a constant, is neither moved nor dropped. Arguments that nothing uses are dropped at once.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -17,6 +16,7 @@ use super::liveness::Liveness;
 use super::op::{Op, Operand, Terminator};
 use super::uses::UseMut;
 use super::value::{Block, Type, Value};
+use crate::index_map::IndexSet;
 use crate::{Budget, Result};
 
 /// Takes all moves and drops away.
@@ -161,16 +161,16 @@ impl Walk {
         let mut edges = 0;
         terminator.visit_edges(|_| edges += 1);
         budget.spend(edges * held.len(), "the references that branches drop")?;
-        let mut passed: BTreeSet<Value> = BTreeSet::new();
+        let mut passed: IndexSet<Value> = IndexSet::default();
         terminator.visit_edges_mut(|edge| {
             let entering = liveness.entering(edge.target);
             passed.clear();
             for operand in edge.arguments.iter_mut().rev() {
                 let value = operand.value;
                 let last = self.is_owned[value.index()] && entering.binary_search(&value).is_err();
-                operand.moved |= last && passed.insert(value);
+                operand.moved |= last && passed.insert(value, ());
             }
-            let stays = |value: &&Value| entering.binary_search(value).is_err() && !passed.contains(value);
+            let stays = |value: &&Value| entering.binary_search(value).is_err() && !passed.contains(**value);
             edge.drops = held.iter().filter(stays).copied().collect();
         });
         held.iter().for_each(|value| self.alive[value.index()] = true);

@@ -156,12 +156,12 @@ impl Function {
         let mut visited = vec![false; self.value_count()];
         let mut pending: Vec<Value> = Vec::new();
         // Where each value's instruction stands.
-        let mut places = vec![(0u32, u32::MAX); self.value_count()];
+        let mut positions = vec![(0u32, u32::MAX); self.value_count()];
         let mut incoming: Vec<Vec<&Edge>> = vec![Vec::new(); self.blocks.len()];
         for (index, block) in self.blocks.iter().enumerate() {
             for (position, inst) in block.instructions.iter().enumerate() {
                 for result in &inst.results {
-                    places[result.index()] = (index as u32, position as u32);
+                    positions[result.index()] = (index as u32, position as u32);
                 }
                 if !inst.op.is_pure() {
                     inst.op.visit(|operand| pending.push(operand.value()));
@@ -182,7 +182,7 @@ impl Function {
                     pending.extend(passed.map(|operand| operand.value));
                 }
                 Definition::Result(_) => {
-                    let (block, position) = places[value.index()];
+                    let (block, position) = positions[value.index()];
                     if let Some(inst) = self.blocks[block as usize].instructions.get(position as usize) {
                         // The operands of several results count once.
                         if inst.results.len() < 2 || !core::mem::replace(&mut visited[inst.results[0].index()], true) {

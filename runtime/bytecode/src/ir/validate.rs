@@ -11,12 +11,12 @@ use super::value::{Block, Type, Value};
 use crate::{Error, Result};
 
 impl Function {
-    /// Checks that every value is defined once, of the place that its definition tells, and on every path to each of its
+    /// Checks that every value is defined once, where its definition tells, and on every path to each of its
     /// uses; that edges pass what parameters take; that all blocks can be reached, in a reverse postorder; and the types of
     /// operands where the operation tells them.
     ///
     /// # Errors
-    /// INTERNAL, naming the first place that is wrong.
+    /// INTERNAL, naming the first thing that is wrong.
     pub fn validate(&self) -> Result<()> {
         let graph = Graph::of(self);
         let dominators = graph.dominators();

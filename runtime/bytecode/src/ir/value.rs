@@ -1,6 +1,7 @@
 //! Types, values and blocks.
 
 use crate::ConventionItem;
+use crate::index_map::Key;
 use crate::isa::Bank;
 
 /// What a value is.
@@ -65,6 +66,26 @@ impl Value {
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+impl Key for Value {
+    fn number(self) -> u32 {
+        self.0
+    }
+
+    fn of_number(number: u32) -> Value {
+        Value(number)
+    }
+}
+
+impl Key for Block {
+    fn number(self) -> u32 {
+        self.0
+    }
+
+    fn of_number(number: u32) -> Block {
+        Block(number)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The data-flow analysis of one function.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::imports::{self, BUFFER, ImportedFunction};
 use super::registers::{Access, Fact, Registers, accesses};
@@ -37,8 +38,9 @@ pub(super) fn summary(recovery: &mut Recovery<'_>, function: u32, budget: &mut B
         recovery,
         function: view.bytecode,
         blocks,
+        pending: (0..states.len().min(1)).map(Reverse).collect(),
+        is_pending: vec![false; states.len()],
         states,
-        pending: BTreeSet::from([0]),
         results: None,
         arguments: None,
         is_certain: false,
@@ -62,8 +64,9 @@ struct Flow<'r, 'm> {
     blocks: Vec<u32>,
     /// What holds where each block begins; `None` for blocks that are not reached.
     states: Vec<Option<Registers>>,
-    /// The blocks whose state has changed.
-    pending: BTreeSet<usize>,
+    /// The blocks whose state has changed; the first of them is visited next.
+    pending: BinaryHeap<Reverse<usize>>,
+    is_pending: Vec<bool>,
     /// The references that are returned.
     results: Option<Vec<Fact>>,
     /// The types of the arguments; `None` until the states are final.
@@ -81,7 +84,8 @@ struct Edge<'m> {
 impl<'m> Flow<'_, 'm> {
     /// Visits blocks until no state changes.
     fn run(&mut self, budget: &mut Budget) -> Result<()> {
-        while let Some(block) = self.pending.pop_first() {
+        while let Some(Reverse(block)) = self.pending.pop() {
+            self.is_pending[block] = false;
             let bytes = self.instructions(block).map(|instruction| instruction.length as usize).sum();
             budget.spend(bytes, "the instructions of the blocks")?;
             let Some((end, edges)) = self.visit(block) else { continue };
@@ -98,8 +102,8 @@ impl<'m> Flow<'_, 'm> {
                         true
                     }
                 };
-                if changed {
-                    self.pending.insert(target);
+                if changed && !core::mem::replace(&mut self.is_pending[target], true) {
+                    self.pending.push(Reverse(target));
                 }
             }
         }
@@ -110,8 +114,8 @@ impl<'m> Flow<'_, 'm> {
     fn constrain_arguments(&mut self) {
         let mut block = 0;
         // Unconditional branches and calls lead from certain blocks to certain ones.
-        let mut certain = BTreeSet::new();
-        while certain.insert(block) {
+        let mut certain = vec![false; self.blocks.len()];
+        while certain.get_mut(block).is_some_and(|certain| !core::mem::replace(certain, true)) {
             let Some(last) = self.terminator(block) else { break };
             let target = match last.body {
                 Body::Branch { dest, .. } | Body::CondBreak { dest, .. } => dest,
@@ -122,7 +126,7 @@ impl<'m> Flow<'_, 'm> {
             block = next;
         }
         for block in 0..self.blocks.len() {
-            self.is_certain = certain.contains(&block);
+            self.is_certain = certain[block];
             drop(self.visit(block));
         }
     }
@@ -331,7 +335,7 @@ impl Flow<'_, '_> {
             None => {
                 let Some(view) = module.function(callee.0) else { return };
                 let passed = references(operands, state);
-                let summary = self.recovery.summaries.get(&callee.0).cloned().unwrap_or_default();
+                let summary = self.recovery.summaries.get(callee.0).cloned().unwrap_or_default();
                 for (index, fact) in passed.iter().enumerate() {
                     self.used(*fact, summary.arguments.get(index).copied().unwrap_or(ArgumentType::Used));
                 }

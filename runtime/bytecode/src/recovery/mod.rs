@@ -9,13 +9,13 @@ mod imports;
 mod registers;
 mod types;
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::declaration::BUFFER_VIEW;
+use crate::index_map::IndexMap;
 use crate::signature::{Signature, UNKNOWN, convention};
 use crate::{Body, Budget, ConventionItem, FunctionOrdinal, VerifiedModule};
 use registers::Fact;
@@ -45,14 +45,14 @@ struct Summary {
 /// Returns declarations for the exported functions that have none or one that contradicts their calling convention, by the
 /// ordinals of the functions. Each analysis has a [`Budget`]; a function that exceeds it has unknown types.
 #[must_use]
-pub fn recovered_declarations(module: &VerifiedModule) -> BTreeMap<u32, String> {
+pub fn recovered_declarations(module: &VerifiedModule) -> IndexMap<u32, String> {
     let uses_tensors = module.imports().any(|import| imports::function(import.full_name).is_some());
-    let mut recovery = Recovery { module, uses_tensors, types: Types::default(), summaries: BTreeMap::new() };
+    let mut recovery = Recovery { module, uses_tensors, types: Types::default(), summaries: IndexMap::default() };
     let exports = module.exports().map(|export| export.function);
     let functions = exports.filter(|function| Signature::declared(module, *function).is_none());
-    let mut declarations = BTreeMap::new();
+    let mut declarations = IndexMap::default();
     for function in functions {
-        if !declarations.contains_key(&function)
+        if !declarations.contains(function)
             && let Some(text) = recovery.declaration(function)
         {
             declarations.insert(function, text);
@@ -66,7 +66,7 @@ struct Recovery<'m> {
     /// The module imports functions of buffer views.
     uses_tensors: bool,
     types: Types,
-    summaries: BTreeMap<u32, Summary>,
+    summaries: IndexMap<u32, Summary>,
 }
 
 impl Recovery<'_> {
@@ -123,16 +123,18 @@ impl Recovery<'_> {
     /// Returns the summary of a function. Its callees are analysed before it; a function that calls itself sees itself as
     /// unknown.
     fn summary(&mut self, function: u32) -> Summary {
-        if let Some(known) = self.summaries.get(&function) {
+        if let Some(known) = self.summaries.get(function) {
             return known.clone();
         }
         let mut open = vec![(function, self.callees(function))];
         while let Some((current, callees)) = open.last_mut() {
             let current = *current;
             // Marks the function as begun.
-            self.summaries.entry(current).or_default();
+            if !self.summaries.contains(current) {
+                self.summaries.insert(current, Summary::default());
+            }
             match callees.pop() {
-                Some(callee) if !self.summaries.contains_key(&callee) => {
+                Some(callee) if !self.summaries.contains(callee) => {
                     let next = (callee, self.callees(callee));
                     open.push(next);
                 }
@@ -145,7 +147,7 @@ impl Recovery<'_> {
                 }
             }
         }
-        self.summaries.get(&function).cloned().unwrap_or_default()
+        self.summaries.get(function).cloned().unwrap_or_default()
     }
 
     /// Returns the functions of the module that a function calls.

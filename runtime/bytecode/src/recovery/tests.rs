@@ -130,7 +130,7 @@ fn a_budget_ends_the_analysis() {
     let bytes = assemble(&text).unwrap_or_default();
     let Ok(module) = VerifiedModule::load(Arc::new(Contents::from_vec(bytes))) else { unreachable!() };
     let mut recovery =
-        Recovery { module: &module, uses_tensors: true, types: Types::default(), summaries: BTreeMap::new() };
+        Recovery { module: &module, uses_tensors: true, types: Types::default(), summaries: IndexMap::default() };
     assert!(flow::summary(&mut recovery, 0, &mut Budget::of_entries(1)).is_err());
     assert!(flow::summary(&mut recovery, 0, &mut Budget::of_entries(1 << 20)).is_ok());
 }

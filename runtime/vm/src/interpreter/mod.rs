@@ -10,7 +10,6 @@ mod run;
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +28,7 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
+use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
 use run::{Machine, Suspended};
@@ -46,7 +46,7 @@ pub struct BytecodeModule {
     /// Ordinals of the exports, sorted by name.
     exports_by_name: Once<Box<[u32]>>,
     /// See [`recovered_declarations`].
-    recovered: Once<BTreeMap<u32, String>>,
+    recovered: Once<IndexMap<u32, String>>,
 }
 
 impl BytecodeModule {
@@ -158,7 +158,7 @@ impl BytecodeModule {
     }
 
     /// Returns the declarations of exported functions that have none, by the functions' ordinals.
-    fn recovered(&self) -> Option<&BTreeMap<u32, String>> {
+    fn recovered(&self) -> Option<&IndexMap<u32, String>> {
         match self.recovered.get() {
             Some(recovered) => Some(recovered),
             None => self.recovered.get_or_try_init(|| Ok(recovered_declarations(&self.verified))).ok(),
@@ -309,7 +309,7 @@ impl Module for BytecodeModule {
     fn declaration(&self, export: u32) -> Option<&str> {
         let function = self.verified.exported_function(export)?;
         let declared = Signature::declared(&self.verified, function);
-        declared.or_else(|| self.recovered()?.get(&function).map(|text| &**text))
+        declared.or_else(|| self.recovered()?.get(function).map(|text| &**text))
     }
 
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {

@@ -11,7 +11,7 @@ use super::super::value::{Block, Type, Value};
 use super::Builder;
 use super::access::{convention_of, operand_types};
 use super::blocks::broken;
-use super::registers::Place;
+use super::registers::InsertionPoint;
 use crate::Result;
 use crate::isa::{Bank, Opcode};
 use crate::{AnyRegister, Body, FunctionOrdinal, Instruction, RefRegister, Register, RegisterList, SegmentSizes};
@@ -32,13 +32,13 @@ struct Site<'s, 'a, 'r> {
 
 impl Site<'_, '_, '_> {
     fn get(&mut self, register: Register, ty: Type) -> Value {
-        let mut place = Place {
+        let mut point = InsertionPoint {
             function: &mut self.builder.function,
             block: self.block,
             instructions: self.instructions,
             offset: self.offset,
         };
-        self.builder.registers.get(&mut place, register.0, ty)
+        self.builder.registers.get(&mut point, register.0, ty)
     }
 
     fn get_i32(&mut self, register: Register) -> Value {

@@ -22,7 +22,7 @@ use crate::{Budget, Result};
 use access::{Access, accesses};
 use blocks::{RawBlocks, RawEdge, broken};
 use demand::{Demands, Expected};
-use registers::{Place, Registers};
+use registers::{InsertionPoint, Registers};
 
 /// Builds the values of a function, without simplifications; `with_registers` records [`Entry`]s.
 ///
@@ -267,9 +267,10 @@ impl<'a> Builder<'a, '_> {
             self.registers.copy(copies);
         }
         let (block, offset) = (self.block(raw), data.offset);
-        let mut place = Place { function: &mut self.function, block, instructions: &mut data.instructions, offset };
+        let mut point =
+            InsertionPoint { function: &mut self.function, block, instructions: &mut data.instructions, offset };
         for expected in &self.expected[edge.target as usize] {
-            built.arguments.push(Operand::from(self.registers.get(&mut place, expected.register, expected.ty)));
+            built.arguments.push(Operand::from(self.registers.get(&mut point, expected.register, expected.ty)));
         }
         self.registers.undo(mark);
         Ok(built)

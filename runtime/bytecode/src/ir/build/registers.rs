@@ -40,14 +40,14 @@ pub(super) struct Registers {
 }
 
 /// Where instructions that reading needs are put.
-pub(super) struct Place<'f> {
+pub(super) struct InsertionPoint<'f> {
     pub(super) function: &'f mut Function,
     pub(super) block: Block,
     pub(super) instructions: &'f mut Vec<Inst>,
     pub(super) offset: u32,
 }
 
-impl Place<'_> {
+impl InsertionPoint<'_> {
     /// Adds an instruction with one result.
     pub(super) fn emit(&mut self, ty: Type, op: Op) -> Value {
         let result = self.function.value(ty, Definition::Result(self.block));
@@ -138,44 +138,44 @@ impl Registers {
     }
 
     /// Reads a value as a type, whatever it was written as.
-    pub(super) fn get(&self, place: &mut Place<'_>, register: u16, ty: Type) -> Value {
+    pub(super) fn get(&self, point: &mut InsertionPoint<'_>, register: u16, ty: Type) -> Value {
         match ty {
             Type::Ref => self.share(register),
-            Type::i64 | Type::f64 => self.wide(place, register, ty),
-            Type::i32 | Type::f32 => self.narrow(place, register, ty),
+            Type::i64 | Type::f64 => self.wide(point, register, ty),
+            Type::i32 | Type::f32 => self.narrow(point, register, ty),
         }
     }
 
-    fn narrow(&self, place: &mut Place<'_>, register: u16, ty: Type) -> Value {
+    fn narrow(&self, point: &mut InsertionPoint<'_>, register: u16, ty: Type) -> Value {
         let value = match self.values[usize::from(register)] {
-            Content::Bits(bits) => return place.function.constant(ty, bits.into()),
+            Content::Bits(bits) => return point.function.constant(ty, bits.into()),
             Content::Whole(value) => value,
             Content::Low(value) => {
-                let operand = place.cast(value, Type::i64);
-                place.emit(Type::i32, Op::Low { operand })
+                let operand = point.cast(value, Type::i64);
+                point.emit(Type::i32, Op::Low { operand })
             }
             Content::High(value) => {
-                let operand = place.cast(value, Type::i64);
-                place.emit(Type::i32, Op::High { operand })
+                let operand = point.cast(value, Type::i64);
+                point.emit(Type::i32, Op::High { operand })
             }
         };
-        place.cast(value, ty)
+        point.cast(value, ty)
     }
 
-    fn wide(&self, place: &mut Place<'_>, register: u16, ty: Type) -> Value {
+    fn wide(&self, point: &mut InsertionPoint<'_>, register: u16, ty: Type) -> Value {
         let halves = (self.values[usize::from(register)], self.values[usize::from(register) + 1]);
         let value = match halves {
             (Content::Bits(low), Content::Bits(high)) => {
-                return place.function.constant(ty, u64::from(low) | u64::from(high) << 32);
+                return point.function.constant(ty, u64::from(low) | u64::from(high) << 32);
             }
             (Content::Low(low), Content::High(high)) if low == high => low,
             _ => {
-                let low = self.narrow(place, register, Type::i32);
-                let high = self.narrow(place, register + 1, Type::i32);
-                place.emit(Type::i64, Op::Pair { low, high })
+                let low = self.narrow(point, register, Type::i32);
+                let high = self.narrow(point, register + 1, Type::i32);
+                point.emit(Type::i64, Op::Pair { low, high })
             }
         };
-        place.cast(value, ty)
+        point.cast(value, ty)
     }
 
     /// Performs the copies of a branch, one after the other.

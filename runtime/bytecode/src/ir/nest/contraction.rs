@@ -1,10 +1,10 @@
 //! Contractions: sums of products, such as matrix products and convolutions.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::perfect::{Order, Perfect};
 use super::{Element, Needed, Nest};
+use crate::index_map::IndexMap;
 use crate::ir::function::Function;
 use crate::ir::op::Op;
 use crate::ir::value::{Block, Value};
@@ -83,7 +83,7 @@ impl Factor {
 pub(super) struct Iteration<'n> {
     pub(super) function: &'n Function,
     pub(super) nest: &'n Nest,
-    pub(super) results: BTreeMap<Value, (Block, usize)>,
+    pub(super) results: IndexMap<Value, (Block, usize)>,
 }
 
 impl Contraction {
@@ -123,7 +123,7 @@ impl Contraction {
 
 impl<'n> Iteration<'n> {
     pub(super) fn of(function: &'n Function, nest: &'n Nest, needed: &Needed) -> Iteration<'n> {
-        let mut results = BTreeMap::new();
+        let mut results = IndexMap::default();
         for (block, position) in nest.instructions() {
             if needed.includes(function, nest, block, position)
                 && let [result] = nest.instruction(function, block, position).results[..]
@@ -136,7 +136,7 @@ impl<'n> Iteration<'n> {
 
     /// The operation and operands of the instruction that computes a value; None for loads, and for what is loop-invariant.
     pub(super) fn evaluation(&self, value: Value) -> Option<(Opcode, &'n [Value])> {
-        let (block, position) = self.results.get(&value)?;
+        let (block, position) = self.results.get(value)?;
         match &self.nest.instruction(self.function, *block, *position).op {
             Op::Eval { opcode, operands } if self.nest.access(*block, *position).is_none() => Some((*opcode, operands)),
             _ => None,
@@ -145,7 +145,7 @@ impl<'n> Iteration<'n> {
 
     /// The view that a value is loaded from.
     pub(super) fn view(&self, value: Value) -> Option<usize> {
-        let (block, position) = self.results.get(&value)?;
+        let (block, position) = self.results.get(value)?;
         self.nest.access(*block, *position).map(|access| access.view)
     }
 
@@ -182,9 +182,9 @@ impl<'n> Iteration<'n> {
                 if opcode.info().effects.fails {
                     return None;
                 }
-                let place = self.results[&value];
-                if !instructions.contains(&place) {
-                    instructions.push(place);
+                let position = self.results[value];
+                if !instructions.contains(&position) {
+                    instructions.push(position);
                     pending.extend(operands);
                 }
             } else if !self.is_invariant(value) {
@@ -193,7 +193,7 @@ impl<'n> Iteration<'n> {
         }
         let (view, loaded) = loaded?;
         let order: Vec<(Block, usize)> = self.nest.instructions().collect();
-        instructions.sort_by_key(|place| order.iter().position(|other| other == place));
+        instructions.sort_by_key(|position| order.iter().position(|other| other == position));
         Some(Factor { view, loaded, value, instructions })
     }
 
@@ -203,6 +203,6 @@ impl<'n> Iteration<'n> {
             counted.inductions.iter().any(|induction| induction.parameter == value)
                 || counted.carried.iter().any(|carried| carried.parameter == value)
         });
-        !is_parameter && !self.results.contains_key(&value)
+        !is_parameter && !self.results.contains(value)
     }
 }

@@ -1,16 +1,16 @@
 //! What of a nest must be computed: what is stored, and what the outermost loop carries.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::{Access, Affine, Item, Nest};
+use crate::index_map::{IndexMap, IndexSet};
 use crate::ir::function::{Function, Inst};
 use crate::ir::value::{Block, Value};
 
 /// Values that what a nest does depends on; indices are not among them, as grids are indexed by iterations.
 #[derive(Clone, Debug, Default)]
 pub struct Needed {
-    values: BTreeSet<Value>,
+    values: IndexSet<Value>,
 }
 
 impl Nest {
@@ -50,18 +50,24 @@ impl Needed {
             pending.extend(counted.divisor.iter().flat_map(Affine::factors));
         }
         // The instructions that compute values, but for loads.
-        let accesses: BTreeSet<(Block, usize)> =
+        let mut accesses: Vec<(Block, usize)> =
             nest.accesses.iter().map(|access| (access.block, access.position)).collect();
-        let mut computed: BTreeMap<Value, &Inst> = BTreeMap::new();
-        for place in nest.instructions().chain(nest.hoisted.iter().copied()).filter(|place| !accesses.contains(place)) {
-            let inst = nest.instruction(function, place.0, place.1);
-            computed.extend(inst.results.iter().map(|result| (*result, inst)));
-        }
-        while let Some(value) = pending.pop() {
-            if !needed.values.insert(value) {
+        accesses.sort_unstable();
+        let mut computed: IndexMap<Value, &Inst> = IndexMap::default();
+        for position in nest.instructions().chain(nest.hoisted.iter().copied()) {
+            if accesses.binary_search(&position).is_ok() {
                 continue;
             }
-            if let Some(inst) = computed.get(&value) {
+            let inst = nest.instruction(function, position.0, position.1);
+            for result in &inst.results {
+                computed.insert(*result, inst);
+            }
+        }
+        while let Some(value) = pending.pop() {
+            if !needed.values.insert(value, ()) {
+                continue;
+            }
+            if let Some(inst) = computed.get(value) {
                 inst.op.visit(|operand| pending.push(operand.value()));
             }
             for (index, counted) in nest.loops.iter().enumerate() {
@@ -82,12 +88,12 @@ impl Needed {
     /// Whether a value is needed.
     #[must_use]
     pub fn has(&self, value: Value) -> bool {
-        self.values.contains(&value)
+        self.values.contains(value)
     }
 
-    /// All of them, in no order.
+    /// All of them, ascending.
     pub fn values(&self) -> impl Iterator<Item = Value> {
-        self.values.iter().copied()
+        self.values.keys()
     }
 
     /// Returns true if an access is needed: unused loads are not.

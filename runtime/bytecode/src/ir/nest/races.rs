@@ -1,8 +1,7 @@
 //! What a nest does with numbers that another thread may change while the nest loads them.
 
-use alloc::collections::BTreeSet;
-
 use super::Nest;
+use crate::index_map::IndexSet;
 use crate::ir::function::Function;
 use crate::ir::op::Op;
 use crate::ir::value::Value;
@@ -16,29 +15,29 @@ impl Nest {
         let loaded = self.loaded_numbers(function);
         self.instructions().any(|(block, position)| match &self.instruction(function, block, position).op {
             Op::Eval { opcode, operands } if opcode.info().effects.fails => {
-                operands.get(1).is_some_and(|divisor| loaded.contains(divisor))
+                operands.get(1).is_some_and(|divisor| loaded.contains(*divisor))
             }
-            Op::Switch { index, .. } => loaded.contains(index),
+            Op::Switch { index, .. } => loaded.contains(*index),
             _ => false,
         })
     }
 
     /// The values that depend on a load of the nest.
-    fn loaded_numbers(&self, function: &Function) -> BTreeSet<Value> {
-        let mut loaded = BTreeSet::new();
+    fn loaded_numbers(&self, function: &Function) -> IndexSet<Value> {
+        let mut loaded = IndexSet::default();
         loop {
             let before = loaded.len();
             for (block, position) in self.instructions() {
                 let inst = self.instruction(function, block, position);
                 let mut depends = self.access(block, position).is_some();
-                inst.op.visit(|operand| depends |= loaded.contains(&operand.value()));
+                inst.op.visit(|operand| depends |= loaded.contains(operand.value()));
                 if depends {
                     loaded.extend(inst.results.iter().copied());
                 }
             }
             for carried in self.loops.iter().flat_map(|counted| &counted.carried) {
-                if loaded.contains(&carried.next) || loaded.contains(&carried.initial) {
-                    loaded.insert(carried.parameter);
+                if loaded.contains(carried.next) || loaded.contains(carried.initial) {
+                    loaded.insert(carried.parameter, ());
                 }
             }
             if loaded.len() == before {

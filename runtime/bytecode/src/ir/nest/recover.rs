@@ -1,11 +1,11 @@
 //! Finds the nests of a function.
 
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Access, Affine, BailOut, Bounded, Carried, Counted, Element, Item, Needed, Nest, Nests, Test, View};
-use crate::ir::function::{Definition, Function, Inst, Places};
+use crate::index_map::IndexMap;
+use crate::ir::function::{Definition, Function, Inst, Positions};
 use crate::ir::graph::Graph;
 use crate::ir::loops::Loops;
 use crate::ir::op::{Edge, Op, Terminator};
@@ -29,7 +29,7 @@ pub(super) fn nests(function: &Function) -> Nests {
     if loops.all().is_empty() {
         return Nests::default();
     }
-    let places = Places::of(function);
+    let positions = Positions::of(function);
     let mut nests = Nests::default();
     let mut taken = vec![false; loops.all().len()];
     for (index, found) in loops.all().iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn nests(function: &Function) -> Nests {
             taken[index] = true;
             continue;
         }
-        match Recovery::new(function, (&graph, &loops), &places, index).nest(index) {
+        match Recovery::new(function, (&graph, &loops), &positions, index).nest(index) {
             Ok(nest) => {
                 taken[index] = true;
                 nests.found.push(nest);
@@ -69,52 +69,52 @@ struct Recovery<'a> {
     graph: &'a Graph,
     loops: &'a Loops,
     /// Where the instruction of each value stands.
-    places: &'a Places,
+    positions: &'a Positions,
     /// The outermost loop.
     root: usize,
     shapes: Vec<Shape>,
     /// The loop that each block of the nest is in, as an index into the shapes.
-    homes: BTreeMap<Block, usize>,
+    homes: IndexMap<Block, usize>,
     hoisted: Vec<(Block, usize)>,
     /// Results of those.
     invariant: Vec<Value>,
-    inductions: BTreeMap<Value, Affine>,
+    inductions: IndexMap<Value, Affine>,
     /// The parameter that is tested for being an induction variable: it stands for itself.
     open: Option<Value>,
-    forms: BTreeMap<Value, Option<Form>>,
+    forms: IndexMap<Value, Option<Form>>,
     /// How deep forms are in forms.
     depth: usize,
     conditions: Vec<Bounded>,
     /// Loops that are several.
-    splits: BTreeMap<usize, Split>,
+    splits: Vec<(usize, Split)>,
     /// The results of divisions of their integers.
-    digits: BTreeMap<Value, (usize, Digits)>,
+    digits: IndexMap<Value, (usize, Digits)>,
 }
 
 impl<'a> Recovery<'a> {
     fn new(
         function: &'a Function,
         (graph, loops): (&'a Graph, &'a Loops),
-        places: &'a Places,
+        positions: &'a Positions,
         root: usize,
     ) -> Recovery<'a> {
         Recovery {
             function,
             graph,
             loops,
-            places,
+            positions,
             root,
             shapes: Vec::new(),
-            homes: BTreeMap::new(),
+            homes: IndexMap::default(),
             hoisted: Vec::new(),
             invariant: Vec::new(),
-            inductions: BTreeMap::new(),
+            inductions: IndexMap::default(),
             open: None,
-            forms: BTreeMap::new(),
+            forms: IndexMap::default(),
             depth: 0,
             conditions: Vec::new(),
-            splits: BTreeMap::new(),
-            digits: BTreeMap::new(),
+            splits: Vec::new(),
+            digits: IndexMap::default(),
         }
     }
 
@@ -150,12 +150,12 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         let needed = Needed::of(self.function, nest);
-        let parameters = self.splits.values().map(|split| &split.parameter);
-        match self.digits.keys().chain(parameters).find(|value| needed.has(**value)) {
+        let parameters = self.splits.iter().map(|(_, split)| split.parameter);
+        match self.digits.keys().chain(parameters).find(|value| needed.has(*value)) {
             None => Ok(()),
             Some(value) => {
-                let place = self.places.get(*value);
-                Err(place.map_or(BailOut::Escapes(*value), |place| BailOut::Effect(self.inst(place).offset)))
+                let position = self.positions.get(value);
+                Err(position.map_or(BailOut::Escapes(value), |position| BailOut::Effect(self.inst(position).offset)))
             }
         }
     }
@@ -220,7 +220,7 @@ impl<'a> Recovery<'a> {
                 edge = leaving;
             }
             // Nothing else leads to the block, so that parameters have been replaced by what the edge passes.
-            if self.homes.contains_key(&edge.target)
+            if self.homes.contains(edge.target)
                 || !self.loops.contains(index, edge.target.0)
                 || !function.block(edge.target).parameters.is_empty()
             {
@@ -252,20 +252,20 @@ impl<'a> Recovery<'a> {
         let mut order = Vec::new();
         self.program_order(0, &mut order);
         let mut gone = Vec::new();
-        for place in order {
-            let inst = self.inst(place);
+        for position in order {
+            let inst = self.inst(position);
             if let Op::Drop { value } = inst.op {
                 // A reference that each iteration creates: once hoisted, it is dropped after the nest.
                 if self.invariant.binary_search(&value).is_ok() {
-                    gone.push(place);
+                    gone.push(position);
                 }
                 continue;
             }
-            let mut invariant = self.function.is_arithmetic(&inst.op, self.places);
+            let mut invariant = self.function.is_arithmetic(&inst.op, self.positions);
             inst.op.visit(|operand| invariant &= self.is_invariant(operand.value()));
             if invariant {
-                self.hoisted.push(place);
-                gone.push(place);
+                self.hoisted.push(position);
+                gone.push(position);
                 for result in &inst.results {
                     let at = self.invariant.partition_point(|other| other < result);
                     self.invariant.insert(at, *result);
@@ -319,8 +319,8 @@ impl<'a> Recovery<'a> {
         let works = |items: &[Item]| {
             items.iter().any(|item| match item {
                 Item::Instruction(block, position) => {
-                    let place = (*block, *position);
-                    !self.function.is_arithmetic(&self.inst(place).op, self.places) && !self.is_division(place)
+                    let at = (*block, *position);
+                    !self.function.is_arithmetic(&self.inst(at).op, self.positions) && !self.is_division(at)
                 }
                 Item::Loop(_) => true,
             })
@@ -351,7 +351,9 @@ impl<'a> Recovery<'a> {
             let (opcode, buffer, offset, stored) = match &inst.op {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
-                op if self.function.is_arithmetic(op, self.places) || self.is_division((block, position)) => continue,
+                op if self.function.is_arithmetic(op, self.positions) || self.is_division((block, position)) => {
+                    continue;
+                }
                 _ => return Err(BailOut::Effect(inst.offset)),
             };
             let element = Element::of(opcode).ok_or(BailOut::Effect(inst.offset))?;
@@ -398,7 +400,7 @@ impl<'a> Recovery<'a> {
         let home = match self.function.definition(value) {
             _ if self.is_invariant(value) => return Ok(()),
             Definition::Constant(_) => return Ok(()),
-            Definition::Parameter(block, _) | Definition::Result(block) => self.homes.get(&block).copied(),
+            Definition::Parameter(block, _) | Definition::Result(block) => self.homes.get(block).copied(),
         };
         let home = home.ok_or(BailOut::Escapes(value))?;
         let mut around = Some(from);

@@ -126,7 +126,7 @@ impl Iteration<'_> {
         let output = *strips.stores.first()?;
         let (operation, terms, is_swapped, combining) =
             self.operation(output, stored).or_else(|| self.number_operation(output, stored))?;
-        for (value, (block, position)) in &self.results {
+        for (value, (block, position)) in self.results.iter() {
             let is_access = self.nest.access(*block, *position).is_some();
             // What uses a value of the operation belongs to it.
             let mut uses = false;
@@ -136,8 +136,8 @@ impl Iteration<'_> {
                 Op::Eval { opcode, .. } => !opcode.info().effects.fails,
                 op => matches!(op, Op::Bitcast { .. }),
             };
-            let is_part = combining.contains(value);
-            if (uses && !is_part) || !(is_access || is_computed) || (self.view(*value) == Some(output) && !is_part) {
+            let is_part = combining.contains(&value);
+            if (uses && !is_part) || !(is_access || is_computed) || (self.view(value) == Some(output) && !is_part) {
                 return None;
             }
         }

@@ -1,7 +1,8 @@
 //! The order of the steps of a body, and the strips of their results.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+use incarnate_bytecode::index_map::IndexMap;
 
 use super::{Body, Step};
 
@@ -162,32 +163,34 @@ impl Body {
 
     /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those
     /// of `kept` stay their own.
-    pub(super) fn reuse_strips(&mut self, kept: &[u16]) -> BTreeMap<u16, u16> {
-        let mut last_use = BTreeMap::new();
+    pub(super) fn reuse_strips(&mut self, kept: &[u16]) -> IndexMap<u16, u16> {
+        let mut last_use = IndexMap::default();
         for (at, step) in self.steps.iter_mut().enumerate() {
-            step.visit_strips(|strip, _| _ = last_use.insert(*strip, at));
+            step.visit_strips(|strip, _| _ = last_use.insert(*strip, Some(at)));
         }
-        let mut names: BTreeMap<u16, u16> = BTreeMap::new();
+        let mut names = IndexMap::default();
         let mut count = 0u16;
         let fixed = self.broadcasts.iter().map(|row| row.0).chain(kept.iter().copied());
         for strip in fixed {
-            names.entry(strip).or_insert_with(|| {
+            if !names.contains(strip) {
+                names.insert(strip, count);
                 count += 1;
-                count - 1
-            });
-            last_use.remove(&strip);
+            }
+            last_use.insert(strip, None);
         }
         let mut free: Vec<u16> = Vec::new();
         for (at, step) in self.steps.iter_mut().enumerate() {
             let mut ended = Vec::new();
             step.visit_strips(|strip, _| {
-                let name = *names.entry(*strip).or_insert_with(|| {
-                    free.pop().unwrap_or_else(|| {
+                let name = names.get(*strip).copied().unwrap_or_else(|| {
+                    let name = free.pop().unwrap_or_else(|| {
                         count += 1;
                         count - 1
-                    })
+                    });
+                    names.insert(*strip, name);
+                    name
                 });
-                if last_use.get(strip) == Some(&at) && !ended.contains(&name) {
+                if last_use.get(*strip) == Some(&Some(at)) && !ended.contains(&name) {
                     ended.push(name);
                 }
                 *strip = name;
@@ -195,7 +198,7 @@ impl Body {
             free.extend(ended);
         }
         for (strip, ..) in &mut self.broadcasts {
-            *strip = names[strip];
+            *strip = names[*strip];
         }
         self.strips = count;
         names

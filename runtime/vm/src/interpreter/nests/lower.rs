@@ -1,10 +1,10 @@
 //! From the nests of a function to [`Nest`]s.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
@@ -37,14 +37,14 @@ struct Lowering<'a> {
     needed: Needed,
     scalars: Vec<Scalar>,
     /// The scalars of values.
-    slots: BTreeMap<Value, u16>,
+    slots: IndexMap<Value, u16>,
     wide: bool,
 }
 
 impl<'a> Lowering<'a> {
     fn new(function: &'a Function, nest: &'a nest::Nest, entry: &'a Entry) -> Lowering<'a> {
         let needed = Needed::of(function, nest);
-        let (scalars, slots) = (Vec::new(), BTreeMap::new());
+        let (scalars, slots) = (Vec::new(), IndexMap::default());
         Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Lowering<'a> {
 
     /// The scalar of a value that no iteration changes.
     fn slot(&mut self, value: Value) -> Option<u16> {
-        if let Some(slot) = self.slots.get(&value) {
+        if let Some(slot) = self.slots.get(value) {
             return Some(*slot);
         }
         let scalar = match self.function.constant_bits(value) {
@@ -208,7 +208,7 @@ impl<'a> Lowering<'a> {
         let is_wide = self.is_wide(factor.loaded);
         let mut body = BodyLowering::new(self);
         let loaded = body.strip(is_wide)?;
-        body.places.insert(factor.loaded, loaded);
+        body.strips.insert(factor.loaded, loaded);
         for (block, position) in &factor.instructions {
             body.instruction(*block, *position)?;
         }
@@ -218,7 +218,7 @@ impl<'a> Lowering<'a> {
         // Strips of factors are on the stack.
         let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
         let load = copies::load(self.nest.views[factor.view].element, self.wide);
-        let computed = Computed { body, load, loaded: names[&loaded], result: names[&result] };
+        let computed = Computed { body, load, loaded: names[loaded], result: names[result] };
         is_small.then_some(Factor { view: factor.view, computed: Some(computed) })
     }
 
@@ -242,8 +242,8 @@ impl<'a> Lowering<'a> {
             body.after = body.steps.split_off(body.steps.len() - count);
             body.before = body.steps.drain(..count).collect();
             body.folds = body.steps.split_off(body.steps.len() - folds.results.len());
-            body.folded = folds.operands.iter().map(|(strip, width)| (names[strip], *width)).collect();
-            body.accumulators.iter_mut().for_each(|pair| *pair = (names[&pair.0], names[&pair.1]));
+            body.folded = folds.operands.iter().map(|(strip, width)| (names[*strip], *width)).collect();
+            body.accumulators.iter_mut().for_each(|pair| *pair = (names[pair.0], names[pair.1]));
         }
         Some(Work::Strips(Box::new(OnStrips {
             is_ordered: false,
@@ -280,7 +280,7 @@ impl Lowering<'_> {
         let mut body = lowering.body;
         body.borrow_loads();
         let names = body.reuse_strips(&terms[..reduction.terms.len()]);
-        terms.iter_mut().take(reduction.terms.len()).for_each(|term| *term = names[term]);
+        terms.iter_mut().take(reduction.terms.len()).for_each(|term| *term = names[*term]);
         let kernel = reduction_kernel(operation, is_swapped, wide);
         let reducing = Reducing { operation, is_swapped, kernel, terms, output: *stores.first()? };
         let strips = OnStrips {
@@ -367,13 +367,13 @@ impl Lowering<'_> {
 struct BodyLowering<'l, 'a> {
     lowering: &'l mut Lowering<'a>,
     /// The strips of values.
-    places: BTreeMap<Value, u16>,
+    strips: IndexMap<Value, u16>,
     body: Body,
 }
 
 impl<'l, 'a> BodyLowering<'l, 'a> {
     fn new(lowering: &'l mut Lowering<'a>) -> BodyLowering<'l, 'a> {
-        BodyLowering { lowering, places: BTreeMap::new(), body: Body::default() }
+        BodyLowering { lowering, strips: IndexMap::default(), body: Body::default() }
     }
 
     fn strip(&mut self, is_wide: bool) -> Option<u16> {
@@ -384,7 +384,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
 
     /// The strip of a value.
     fn operand(&mut self, value: Value) -> Option<u16> {
-        if let Some(strip) = self.places.get(&value) {
+        if let Some(strip) = self.strips.get(value) {
             return Some(*strip);
         }
         let wide = self.lowering.is_wide(value);
@@ -399,7 +399,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
             let slot = self.lowering.slot(value)?;
             self.body.broadcasts.push((into, slot, wide));
         }
-        self.places.insert(value, into);
+        self.strips.insert(value, into);
         Some(into)
     }
 
@@ -425,11 +425,11 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
                 let kernel = kernel(*opcode, self.lowering.wide)?;
                 let into = self.strip(self.lowering.is_wide(result))?;
                 self.body.steps.push(Step::Eval { kernel, operands: strips, into });
-                self.places.insert(result, into);
+                self.strips.insert(result, into);
             }
             Op::Bitcast { operand } => {
                 let strip = self.operand(*operand)?;
-                self.places.insert(result, strip);
+                self.strips.insert(result, strip);
             }
             _ => return None,
         }
@@ -449,7 +449,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
                 let element = self.lowering.nest.views[view].element;
                 let (copy, is_extended) = (copies::load(element, self.lowering.wide), width(element) < 4);
                 self.body.steps.push(Step::Load { view, into, copy, is_extended, is_borrowed: false });
-                self.places.insert(*result, into);
+                self.strips.insert(*result, into);
             }
             _ => return None,
         }

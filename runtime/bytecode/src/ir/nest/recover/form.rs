@@ -66,7 +66,7 @@ impl Recovery<'_> {
 
     /// The affine form of an integer; None where it has none.
     pub(super) fn form(&mut self, value: Value) -> Option<Form> {
-        if let Some(known) = self.forms.get(&value) {
+        if let Some(known) = self.forms.get(value) {
             return known.clone();
         }
         if self.depth > MAX_DEPTH {
@@ -90,13 +90,13 @@ impl Recovery<'_> {
         if self.open == Some(value) || self.is_invariant(value) {
             return free(Affine::invariant(value));
         }
-        if let Some(form) = self.inductions.get(&value) {
+        if let Some(form) = self.inductions.get(value) {
             return free(form.clone());
         }
-        if let Some((index, digits)) = self.digits.get(&value).copied() {
+        if let Some((index, digits)) = self.digits.get(value).copied() {
             return free(self.digit_form(index, digits)?);
         }
-        let Op::Eval { opcode, operands } = &self.inst(self.places.get(value)?).op else { return None };
+        let Op::Eval { opcode, operands } = &self.inst(self.positions.get(value)?).op else { return None };
         let two = |this: &mut Self, combine: fn(&Affine, &Affine) -> Option<Affine>| {
             let (left, mut conditions) = this.form(*operands.first()?)?;
             let (right, more) = this.form(*operands.get(1)?)?;

@@ -4,11 +4,11 @@
 //! instructions for numbers below zero. Such a loop is split again, into one loop for each digit of the integer. The divisors must
 //! be positive, and each must divide the one before it without remainder: otherwise the trip counts do not exist.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::form::number;
 use super::{Recovery, Shape};
+use crate::index_map::IndexMap;
 use crate::ir::function::Definition;
 use crate::ir::nest::{Affine, Item, Relation, Test};
 use crate::ir::op::Op;
@@ -61,8 +61,8 @@ impl Recovery<'_> {
             }
             self.shapes[around].counted.items = items;
             self.shapes[index].tested_at = 0;
-            self.homes.values_mut().filter(|home| **home == index).for_each(|home| *home = around);
-            self.splits.insert(index, Split { digits, ..split });
+            self.homes.values_mut().iter_mut().filter(|home| **home == index).for_each(|home| *home = around);
+            self.splits.push((index, Split { digits, ..split }));
         }
     }
 
@@ -74,7 +74,7 @@ impl Recovery<'_> {
         if self.function.ty(parameter) != Type::i64 || self.first(index, parameter) != Some(0) {
             return None;
         }
-        let next = self.inst(self.places.get(shape.next[0])?);
+        let next = self.inst(self.positions.get(shape.next[0])?);
         let counts = match &next.op {
             Op::Eval { opcode: Opcode::AddI64, operands } => {
                 operands[0] == parameter && number(self.function, operands[1]) == Some(1)
@@ -85,7 +85,7 @@ impl Recovery<'_> {
         let before = &shape.counted.items[..shape.tested_at];
         let works = before.iter().any(|item| match item {
             Item::Instruction(block, position) => {
-                !self.function.is_arithmetic(&self.inst((*block, *position)).op, self.places)
+                !self.function.is_arithmetic(&self.inst((*block, *position)).op, self.positions)
             }
             Item::Loop(_) => true,
         });
@@ -94,19 +94,19 @@ impl Recovery<'_> {
         }
         let mut order = Vec::new();
         self.program_order(index, &mut order);
-        let mut found: BTreeMap<Value, Digits> = BTreeMap::new();
+        let mut found: IndexMap<Value, Digits> = IndexMap::default();
         found.insert(parameter, Digits::Rest(None));
         // Which divisor divides which.
         let mut divisors: Vec<Value> = Vec::new();
         let mut divides: Vec<(Value, Value)> = Vec::new();
-        for place in order {
-            let inst = self.inst(place);
+        for position in order {
+            let inst = self.inst(position);
             let Op::Eval { opcode, operands } = &inst.op else { continue };
             let [result] = inst.results[..] else { continue };
             match opcode {
                 Opcode::DivI64S | Opcode::RemI64S => {
                     let (dividend, divisor) = (operands[0], operands[1]);
-                    let Some(Digits::Rest(rest)) = found.get(&dividend).copied() else { continue };
+                    let Some(Digits::Rest(rest)) = found.get(dividend).copied() else { continue };
                     if !self.is_invariant(divisor) || number(self.function, divisor).is_some_and(|number| number <= 0) {
                         continue;
                     }
@@ -126,7 +126,7 @@ impl Recovery<'_> {
                         Some(false) => operands[2],
                         None => continue,
                     };
-                    if let Some(digits) = found.get(&chosen).copied() {
+                    if let Some(digits) = found.get(chosen).copied() {
                         found.insert(result, digits);
                     }
                 }
@@ -137,9 +137,9 @@ impl Recovery<'_> {
             return None;
         }
         let divisors = self.ordered(divisors, divides)?;
-        self.digits.extend(
-            found.into_iter().filter(|(value, _)| *value != parameter).map(|(value, digits)| (value, (index, digits))),
-        );
+        for (value, digits) in found.iter().filter(|(value, _)| *value != parameter) {
+            self.digits.insert(value, (index, *digits));
+        }
         Some(Split { parameter, divisors, digits: Vec::new() })
     }
 
@@ -179,7 +179,7 @@ impl Recovery<'_> {
     fn truth(
         &self,
         condition: Value,
-        found: &BTreeMap<Value, Digits>,
+        found: &IndexMap<Value, Digits>,
         divisors: &[Value],
         depth: usize,
     ) -> Option<bool> {
@@ -189,11 +189,11 @@ impl Recovery<'_> {
         if !matches!(self.function.definition(condition), Definition::Result(_)) || depth > 8 {
             return None;
         }
-        let Op::Eval { opcode, operands } = &self.inst(self.places.get(condition)?).op else { return None };
+        let Op::Eval { opcode, operands } = &self.inst(self.positions.get(condition)?).op else { return None };
         let truth = |at: usize| self.truth(operands[at], found, divisors, depth + 1);
         match opcode {
             Opcode::CmpLTI64S if number(self.function, operands[1]) == Some(0) => {
-                (found.contains_key(&operands[0]) || divisors.contains(&operands[0])).then_some(false)
+                (found.contains(operands[0]) || divisors.contains(&operands[0])).then_some(false)
             }
             Opcode::CmpNZI32 => truth(0),
             Opcode::CmpNEI32 => Some(truth(0)? != truth(1)?),
@@ -207,9 +207,14 @@ impl Recovery<'_> {
         }
     }
 
+    /// Returns how a loop is split, if it is.
+    fn split_of(&self, index: usize) -> Option<&Split> {
+        self.splits.iter().find_map(|(loop_index, split)| (*loop_index == index).then_some(split))
+    }
+
     /// Returns the form of a result of divisions of a loop's integer; None if it is no sum of digits.
     pub(super) fn digit_form(&mut self, index: usize, digits: Digits) -> Option<Affine> {
-        let split = self.splits.get(&index)?.clone();
+        let split = self.split_of(index)?.clone();
         let position = |of: Option<Value>| match of {
             None => Some(0),
             Some(divisor) => Some(split.divisors.iter().position(|other| *other == divisor)? + 1),
@@ -235,7 +240,7 @@ impl Recovery<'_> {
 
     /// Derives the tests of the digits' loops from that of the loop, and the form of the integer.
     pub(super) fn count_digits(&mut self, index: usize) -> Option<()> {
-        let Some(split) = self.splits.get(&index).cloned() else { return Some(()) };
+        let Some(split) = self.split_of(index).cloned() else { return Some(()) };
         let test = &self.shapes[index].counted.test;
         // From zero, as long as it is less: otherwise the integer does not count the iterations.
         if (test.relation, test.step, test.ty, test.signed, test.first.as_constant())
@@ -265,8 +270,8 @@ impl Recovery<'_> {
     }
 
     /// Whether an instruction divides an integer that counts a loop, by what is positive where the nest runs.
-    pub(super) fn is_division(&self, place: (Block, usize)) -> bool {
-        let inst = self.inst(place);
-        inst.results.iter().any(|result| self.digits.contains_key(result))
+    pub(super) fn is_division(&self, position: (Block, usize)) -> bool {
+        let inst = self.inst(position);
+        inst.results.iter().any(|result| self.digits.contains(*result))
     }
 }

@@ -79,7 +79,7 @@ impl Recovery<'_> {
     }
 
     fn comparison(&self, condition: Value) -> Option<Comparison> {
-        let Op::Eval { opcode, operands } = &self.inst(self.places.get(condition)?).op else { return None };
+        let Op::Eval { opcode, operands } = &self.inst(self.positions.get(condition)?).op else { return None };
         let (relation, signed, inverted) = match opcode {
             Opcode::CmpLTI32S | Opcode::CmpLTI64S => (Relation::Less, true, false),
             Opcode::CmpLTI32U | Opcode::CmpLTI64U => (Relation::Less, false, false),
