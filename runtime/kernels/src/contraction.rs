@@ -9,6 +9,8 @@ use incarnate_bytecode::semantics;
 
 mod across;
 mod copy;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod dot;
 mod drive;
 mod loops;
 mod partial;
@@ -236,6 +238,11 @@ pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
     fn zero(&self) -> N;
 
+    /// Returns where element 0 is if the elements are bytes, and the numbers their sign extensions to `i32`: element `n` is the byte at `n`.
+    fn bytes(&self) -> Option<*const u8> {
+        None
+    }
+
     /// Writes the numbers of the elements `first`, `first + stride` and so on, all of them.
     ///
     /// # Safety
@@ -267,7 +274,8 @@ impl<N> fmt::Debug for Operand<'_, N> {
 /// Runs all iterations of the loops, the outermost first; in another order where the operation allows that: see [`Sums`].
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads. So are
+///   those that [`Gather::bytes`] names.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(
@@ -326,6 +334,11 @@ unsafe fn contract_on<O: Operation>(
     loops: &[Loop],
 ) {
     if loops.iter().any(|each| each.count == 0) {
+        return;
+    }
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    // SAFETY: promised by the caller.
+    if level == Level::Neon && unsafe { dot::contract::<O>(output, left, right, loops) } {
         return;
     }
     if let (Sums::Partial, Some(plan)) = (sums, Partial::of(loops)) {
@@ -402,6 +415,15 @@ impl<N: Copy> Operand<'_, N> {
                 unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
                 number[0]
             }
+        }
+    }
+
+    /// Returns where the byte of the first iteration is, if the numbers are sign extensions of bytes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    fn bytes(&self) -> Option<*const u8> {
+        match self {
+            Operand::Memory(_) => None,
+            Operand::Computed(operand, first) => Some(operand.bytes()?.wrapping_offset(*first as isize)),
         }
     }
 
