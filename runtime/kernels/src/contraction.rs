@@ -5,6 +5,8 @@ mod across;
 mod arithmetic;
 mod blocking;
 mod copy;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod dot;
 mod drive;
 mod level;
 mod loops;
@@ -34,7 +36,8 @@ use operation::sealed::Tiled;
 /// Runs all iterations of the loops, the outermost first; in another order where the operation allows that: see [`Sums`].
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads. So are
+///   those that [`Gather::bytes`] names.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(
@@ -93,6 +96,11 @@ unsafe fn contract_on<O: Operation>(
     loops: &[Loop],
 ) {
     if loops.iter().any(|each| each.count == 0) {
+        return;
+    }
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    // SAFETY: promised by the caller.
+    if level == Level::Neon && unsafe { dot::contract::<O>(output, left, right, loops) } {
         return;
     }
     if sums == Sums::Partial

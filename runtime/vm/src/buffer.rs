@@ -25,7 +25,7 @@ mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
-pub use contraction::{Computed, Contract, View};
+pub use contraction::{Computed, Contract, Extended, View};
 pub use elements::{Element, Grid, GridMut, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled};
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;

@@ -77,3 +77,27 @@ impl<O: Arithmetic> Arithmetic for AnyOrder<O> {
 pub type FmaF32AnyOrder = AnyOrder<FmaF32>;
 /// [`MulAddF32`] in any order.
 pub type MulAddF32AnyOrder = AnyOrder<MulAddF32>;
+
+/// Adds the products of the bytes of two groups of four, modulo 2^32.
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DotI8;
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+impl Arithmetic for DotI8 {
+    type Number = i32;
+    const ZERO: i32 = 0;
+    const ANY_ORDER: bool = true;
+
+    fn apply(mut sum: i32, left: i32, right: i32) -> i32 {
+        for (left, right) in left.to_ne_bytes().into_iter().zip(right.to_ne_bytes()) {
+            let [left, right] = [left, right].map(|byte| i32::from(byte.cast_signed()));
+            sum = MulAddI32::apply(sum, left, right);
+        }
+        sum
+    }
+
+    fn add(first: i32, second: i32) -> i32 {
+        semantics::add_i32(first, second)
+    }
+}

@@ -28,6 +28,11 @@ pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
     fn zero(&self) -> N;
 
+    /// Returns where element 0 is if the elements are bytes, and the numbers their sign extensions to `i32`: element `n` is the byte at `n`.
+    fn bytes(&self) -> Option<*const u8> {
+        None
+    }
+
     /// Writes the numbers of the elements `first`, `first + stride` and so on, all of them.
     ///
     /// # Safety
@@ -71,6 +76,15 @@ impl<N: Copy> Operand<'_, N> {
                 unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
                 number[0]
             }
+        }
+    }
+
+    /// Returns where the byte of the first iteration is, if the numbers are sign extensions of bytes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    pub(super) fn bytes(&self) -> Option<*const u8> {
+        match self {
+            Operand::Memory(_) => None,
+            Operand::Computed(operand, first) => Some(operand.bytes()?.wrapping_offset(*first as isize)),
         }
     }
 

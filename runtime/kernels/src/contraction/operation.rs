@@ -1,5 +1,7 @@
 //! The tiles of each operation.
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use super::arithmetic::DotI8;
 use super::arithmetic::{AnyOrder, Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use super::level::Level;
 use super::tile::{self, Tiles, partial, portable};
@@ -65,5 +67,18 @@ impl<O: Operation> Tiled for AnyOrder<O> {
     }
     fn partial(level: Level) -> &'static partial::Tiles<O::Number> {
         <O as Tiled>::partial(level)
+    }
+}
+
+/// Of the one level whose processors may have an instruction for it.
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[allow(private_interfaces, reason = "as the trait's")]
+impl Tiled for DotI8 {
+    type Numbers = i32;
+    fn tiles(_: Level) -> &'static Tiles<i32> {
+        &tile::aarch64::DOT_I8
+    }
+    fn partial(_: Level) -> &'static partial::Tiles<i32> {
+        partial::dot_i8()
     }
 }

@@ -1,6 +1,7 @@
 //! Contractions of all shapes against the loops as they stand.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bytes;
 mod copies;
 mod partial_sums;
 

@@ -46,6 +46,18 @@ impl<'a, T: Element> View<'a, T> {
     }
 }
 
+impl<'a> View<'a, i8> {
+    /// Extends each number with its sign: kernels may have instructions for bytes.
+    #[must_use]
+    pub const fn extended(self) -> Extended<'a> {
+        Extended(self)
+    }
+}
+
+/// Bytes of a buffer, extended with their sign: [`View::extended`].
+#[derive(Clone, Copy, Debug)]
+pub struct Extended<'a>(View<'a, i8>);
+
 /// Numbers that are computed from elements of a buffer: [`View::map`].
 #[derive(Clone, Copy)]
 pub struct Computed<'a, T, F> {
@@ -83,6 +95,9 @@ impl<N: Element> Source<N> for View<'_, N> {
 
 /// Computes the numbers of an operand from elements whose type is known only at run time.
 pub(crate) trait Compute<N>: Sync {
+    /// Whether the elements are bytes, and the numbers their sign extensions.
+    fn is_of_bytes(&self) -> bool;
+
     /// Writes the numbers of pieces, one after the other: of the elements that begin at a distance from an address and follow each
     /// other at a stride, in elements.
     ///
@@ -115,6 +130,10 @@ unsafe impl<N> Sync for Addressed<'_, N> {}
 impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
     fn zero(&self) -> N {
         N::default()
+    }
+
+    fn bytes(&self) -> Option<*const u8> {
+        self.compute.is_of_bytes().then_some(self.origin)
     }
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
@@ -177,6 +196,36 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
         self.view.region(false, loops, stride).is_some_and(|region| {
             let gathered = Gathered { origin: region.origin.cast_const().cast(), function: &self.function };
             then(contraction::Operand::Computed(&gathered, 0), region.span)
+        })
+    }
+}
+
+/// The bytes from an address on.
+struct Bytes(*const u8);
+
+// SAFETY: an address that is read only, as `Gather` promises.
+unsafe impl Sync for Bytes {}
+
+impl Gather<i32> for Bytes {
+    fn zero(&self) -> i32 {
+        0
+    }
+
+    fn bytes(&self) -> Option<*const u8> {
+        Some(self.0)
+    }
+
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [i32]) {
+        let gathered = Gathered { origin: self.0.cast::<i8>(), function: &i32::from };
+        // SAFETY: promised by the caller.
+        unsafe { gathered.gather(first, stride, into) };
+    }
+}
+
+impl Source<i32> for Extended<'_> {
+    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, i32>) -> bool {
+        self.0.region(false, loops, stride).is_some_and(|region| {
+            then(contraction::Operand::Computed(&Bytes(region.origin.cast_const().cast()), 0), region.span)
         })
     }
 }
@@ -353,6 +402,39 @@ mod tests {
         assert!(done);
         let Ref::Buffer(output) = output else { return };
         assert_eq!((0..4).map(|at| output.load::<u32>(at).unwrap() as i32).collect::<Vec<_>>(), [2, 3, 0, 9]);
+    }
+
+    #[test]
+    fn bytes_are_extended() {
+        // `output[2, 2] += left[2, 6] * right[6, 2]`, of rows that begin at the second byte.
+        let loops = [
+            Loop { count: 2, output: 2, left: 6, right: 0 },
+            Loop { count: 6, output: 0, left: 1, right: 2 },
+            Loop { count: 2, output: 1, left: 0, right: 1 },
+        ];
+        let left = buffer(&[9i8, -128, 127, 1, 0, 2, 3, 1, 1, 1, 1, 1, -1], i8::to_le_bytes);
+        let right = buffer(&[9i8, -128, 1, 127, 2, 0, 3, 0, 4, 1, 5, -1, 6], i8::to_le_bytes);
+        let output = buffer(&[1i32, i32::MAX, 0, 0], i32::to_le_bytes);
+        // SAFETY: this test has one thread.
+        let done = unsafe {
+            let (left, right) = (View::new(&left, 1).extended(), View::new(&right, 1).extended());
+            MulAddI32::contract(View::new(&output, 0), &left, &right, &loops, &mut || true)
+        };
+        assert!(done);
+        let Ref::Buffer(output) = output else { return };
+        let sum = |of: [i32; 6], column: [i32; 6], first: i32| {
+            of.iter().zip(column).fold(first, |sum, (left, right)| sum.wrapping_add(left * right))
+        };
+        let (rows, columns) =
+            ([[-128, 127, 1, 0, 2, 3], [1, 1, 1, 1, 1, -1]], [[-128, 127, 0, 0, 1, -1], [1, 2, 3, 4, 5, 6]]);
+        let expected = [
+            sum(rows[0], columns[0], 1),
+            sum(rows[0], columns[1], i32::MAX),
+            sum(rows[1], columns[0], 0),
+            sum(rows[1], columns[1], 0),
+        ];
+        assert_eq!([0, 1, 2, 3].map(|at| output.load::<u32>(at).unwrap() as i32), expected);
+        assert!(expected[1] < 0);
     }
 
     #[test]

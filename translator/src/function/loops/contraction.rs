@@ -42,6 +42,9 @@ impl Writer<'_, '_, '_> {
         if factor.is_memory(self.nest) {
             return Ok(view);
         }
+        if factor.is_bytes(self.emitter.body.function, self.nest) {
+            return Ok(quote!(#view.extended()));
+        }
         let (loaded, ty) = (self.emitter.name(factor.loaded), element(of));
         let extended = is_extended(of).then(|| quote!(i32::from(#loaded)));
         let Some(((block, position), before)) = factor.instructions.split_last() else {

@@ -77,6 +77,17 @@ impl Factor {
     pub fn is_memory(&self, nest: &Nest) -> bool {
         self.value == self.loaded && matches!(nest.views[self.view].element, Element::f32 | Element::i32)
     }
+
+    /// Whether the numbers are bytes, extended with their sign.
+    #[must_use]
+    pub fn is_bytes(&self, function: &Function, nest: &Nest) -> bool {
+        let is_extension = |(block, position): &(Block, usize)| {
+            let inst = nest.instruction(function, *block, *position);
+            matches!(&inst.op, Op::Eval { opcode: Opcode::ExtI8I32S, operands } if operands[..] == [self.loaded])
+        };
+        nest.views[self.view].element == Element::i8
+            && (self.value == self.loaded || matches!(&self.instructions[..], [only] if is_extension(only)))
+    }
 }
 
 /// The needed instructions of an iteration, by result.

@@ -6,6 +6,7 @@ use core::arch::aarch64::{
     vreinterpretq_f32_s32, vreinterpretq_f64_f32, vreinterpretq_s32_f32, vset_lane_f32, vst1_f32, vst1q_f32,
     vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vuzp1q_f32, vuzp2q_f32,
 };
+use core::arch::asm;
 
 use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
@@ -164,6 +165,28 @@ vectors! {
         |sum, left, right| vaddq_f32(sum, vmulq_f32(left, right));
     MulAddI32x4, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
         |sum, left, right| vmlaq_s32(sum, left, right);
+    // Each number of an operand is four bytes.
+    DotI8x16, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
+        |sum, left, right| dot(sum, left, right);
+}
+
+/// Adds the products of four bytes to each number. The intrinsic is not stable.
+///
+/// Safety: the processor has the feature `dotprod`.
+#[inline(always)]
+unsafe fn dot(mut sum: int32x4_t, left: int32x4_t, right: int32x4_t) -> int32x4_t {
+    // SAFETY: promised by the caller; the instruction accesses no memory.
+    unsafe {
+        asm!(
+            ".arch_extension dotprod",
+            "sdot {sum:v}.4s, {left:v}.16b, {right:v}.16b",
+            sum = inout(vreg) sum,
+            left = in(vreg) left,
+            right = in(vreg) right,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
 }
 
 /// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
@@ -271,4 +294,5 @@ operations! {
     FMA_F32: FmaF32x4, f32;
     MUL_ADD_F32: MulAddF32x4, f32;
     MUL_ADD_I32: MulAddI32x4, i32;
+    DOT_I8: DotI8x16, i32;
 }

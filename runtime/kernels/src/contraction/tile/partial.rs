@@ -1,7 +1,7 @@
 //! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL`] of them in registers.
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-use super::aarch64::{FmaF32x4, MulAddF32x4, MulAddI32x4};
+use super::aarch64::{DotI8x16, FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use super::wasm32::{FmaF32x4, MulAddF32x4, MulAddI32x4};
@@ -307,4 +307,10 @@ operations! {
     fma_f32: FmaF32, f32, FmaF32x16, FmaF32x8, FmaF32x4, RelaxedFmaF32x4;
     mul_add_f32: MulAddF32, f32, MulAddF32x16, MulAddF32x8, MulAddF32x4, MulAddF32x4;
     mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4, MulAddI32x4;
+}
+
+/// The tiles of [`DotI8`](crate::contraction::arithmetic::DotI8).
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub(in super::super) fn dot_i8() -> &'static Tiles<i32> {
+    tiles!(of_4, crate::contraction::arithmetic::DotI8, i32, DotI8x16: 2 [2 1] 1 [2 1])
 }

@@ -218,7 +218,8 @@ impl<'a> Lowering<'a> {
         // Strips of factors are on the stack.
         let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
         let load = copies::load(self.nest.views[factor.view].element, self.wide);
-        let computed = Computed { body, load, loaded: names[loaded], result: names[result] };
+        let is_of_bytes = factor.is_bytes(self.function, self.nest);
+        let computed = Computed { body, load, loaded: names[loaded], result: names[result], is_of_bytes };
         is_small.then_some(Factor { view: factor.view, computed: Some(computed) })
     }
 

@@ -180,6 +180,8 @@ struct Computed {
     /// The strips of the element and of the result.
     loaded: u16,
     result: u16,
+    /// The element is a byte, and the result its sign extension.
+    is_of_bytes: bool,
 }
 
 /// What the iterations do.

@@ -440,8 +440,12 @@ impl Factors {
 }
 
 impl<N: Copy> Compute<N> for Computation<'_> {
+    fn is_of_bytes(&self) -> bool {
+        self.computed.is_of_bytes
+    }
+
     unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]) {
-        let Computed { body, load, loaded, result } = self.computed;
+        let Computed { body, load, loaded, result, .. } = self.computed;
         let mut strips = Factors {
             strips: [[MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS],
             result: (*result, core::ptr::null_mut()),
