@@ -125,8 +125,8 @@ impl<'m> Flow<'_, 'm> {
             let Some(next) = self.index(target) else { break };
             block = next;
         }
-        for block in 0..self.blocks.len() {
-            self.is_certain = certain[block];
+        for (block, is_certain) in certain.into_iter().enumerate() {
+            self.is_certain = is_certain;
             drop(self.visit(block));
         }
     }
