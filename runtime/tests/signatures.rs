@@ -1,10 +1,10 @@
 //! Signatures that are recovered from the bodies of functions, against those that the same modules declare.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use incarnate_runtime::bytecode::index_map::IndexMap;
 use incarnate_runtime::bytecode::{
     Contents, DECLARATION, Signature, ValueInfo, ValueType, VerifiedModule, recovered_declarations,
 };
@@ -75,7 +75,7 @@ fn recovered_signatures_are_the_declared_ones() {
         for export in declaring.exports() {
             let Some(text) = Signature::declared(&declaring, export.function) else { continue };
             assert_eq!(Signature::declared(&stripped, export.function), None);
-            let declared = Signature::of(&declaring, &BTreeMap::new(), export.function).unwrap();
+            let declared = Signature::of(&declaring, &IndexMap::default(), export.function).unwrap();
             let signature = Signature::of(&stripped, &recovered, export.function).unwrap();
             let what = format!("{}: {text} and {signature}", path.display());
             let before = counts.views;
