@@ -283,6 +283,9 @@ fn trace_printer(untrusted: bool) -> TraceSink {
         let mut out = Bounded::new(BufWriter::new(std::io::stderr()), *left);
         let printed = print_trace(&mut out, key, views, elements);
         *left = out.left();
+        if printed.is_err() {
+            out.interrupt();
+        }
         out.finish(printed, || format!("the program traces more than {limit} bytes of text"))
     })
 }
@@ -321,7 +324,7 @@ impl Call {
             return self.function.context().with_invocation(|invocation| invocation.call(function, buffer));
         }
         // A null fence to wait for, and one that signals that the results are complete.
-        let done = Arc::new(Fence::new());
+        let done = Arc::new(Fence::of_results());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;

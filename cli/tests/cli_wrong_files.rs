@@ -149,6 +149,29 @@ fn folders_and_missing_files_are_named() {
     }
 }
 
+/// A device has no end, and a pipe no beginning: neither is opened, mapped or read.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_are_no_files() {
+    let folder = Scratch::new("devices");
+    let untrusted = [&entries("/dev/zero")[..2], &[vec!["check".to_owned(), "/dev/zero".to_owned()]]].concat();
+    let untrusted = untrusted.into_iter().map(|line| [line, vec!["--untrusted".to_owned()]].concat());
+    for arguments in entries("/dev/zero").into_iter().chain(untrusted) {
+        let line = folder.fails(&arguments);
+        assert!(line.contains("'/dev/zero' is not a regular file"), "{arguments:?}: {line}");
+    }
+    assert!(!folder.0.join("out").exists() && !folder.0.join("out.rs").exists());
+}
+
+#[test]
+fn missing_parameters_are_named_by_programs_that_need_none() {
+    let folder = Scratch::new("parameters");
+    fs::write(folder.0.join("mul.vmfb"), model("simple_mul/vmvx.vmfb")).expect("a file");
+    let arguments = ["run", "mul.vmfb", "--input=4xf32=1", "--input=4xf32=1", "--parameters=missing.irpa"];
+    let line = folder.fails(&arguments.map(str::to_owned));
+    assert!(line.contains("missing.irpa") && line.contains("NOT_FOUND"), "{line}");
+}
+
 #[test]
 fn modules_for_other_machines_are_refused() {
     let folder = Scratch::new("machines");

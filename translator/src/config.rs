@@ -9,7 +9,7 @@ use std::sync::Arc;
 use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
 
-use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, Target};
+use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, Target, files_of};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -241,6 +241,9 @@ impl Config {
         if is_build_script() {
             println!("cargo::rerun-if-env-changed=IREE_COMPILE");
             println!("cargo::rerun-if-changed={}", beside.display());
+            for weights in files_of(model)?.iter().skip(1) {
+                println!("cargo::rerun-if-changed={}", weights.display());
+            }
         }
         let target = self.compile_target.as_ref().unwrap_or(&Target::Portable);
         match find() {

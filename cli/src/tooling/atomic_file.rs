@@ -8,11 +8,17 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use tempfile::{Builder, NamedTempFile};
 
 /// A file that is written under a temporary name in the same folder and renamed when it is complete. Dropping it
-/// earlier removes it.
+/// earlier removes it. A device or a pipe is written directly, as a renamed file would take its place.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     path: PathBuf,
-    writer: BufWriter<NamedTempFile>,
+    writer: BufWriter<Destination>,
+}
+
+#[derive(Debug)]
+enum Destination {
+    Temporary(NamedTempFile),
+    Direct(File),
 }
 
 impl AtomicFile {
@@ -22,11 +28,16 @@ impl AtomicFile {
     /// Those of creating the file, with the path.
     pub(crate) fn create(path: &Path, append: bool) -> Result<AtomicFile> {
         let context = || format!("creating '{}'", path.display());
+        let path = &target_of(path).context(context)?;
+        if is_special(path) {
+            let file = File::options().write(true).open(path).context(context)?;
+            return Ok(AtomicFile { path: path.clone(), writer: BufWriter::new(Destination::Direct(file)) });
+        }
         let mut file = temporary_for(path).context(context)?;
         if append && path.exists() {
             File::open(path).and_then(|mut present| io::copy(&mut present, &mut file)).context(context)?;
         }
-        Ok(AtomicFile { path: path.to_owned(), writer: BufWriter::new(file) })
+        Ok(AtomicFile { path: path.clone(), writer: BufWriter::new(Destination::Temporary(file)) })
     }
 
     /// Completes the file by renaming it.
@@ -35,9 +46,11 @@ impl AtomicFile {
     /// Those of writing the rest and of renaming, with the path.
     pub(crate) fn commit(self) -> Result<()> {
         let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error);
-        file.and_then(|file| file.persist(&self.path).map_err(|error| error.error))
-            .map(drop)
-            .context(|| format!("writing '{}'", self.path.display()))
+        let complete = |file| match file {
+            Destination::Temporary(file) => file.persist(&self.path).map(drop).map_err(|error| error.error),
+            Destination::Direct(_) => Ok(()),
+        };
+        file.and_then(complete).context(|| format!("writing '{}'", self.path.display()))
     }
 }
 
@@ -48,6 +61,10 @@ impl AtomicFile {
 #[cfg(feature = "cli")]
 pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T> {
     let written = || -> Result<T> {
+        let path = &target_of(path)?;
+        if is_special(path) {
+            return Err(Error::invalid_argument("this is not a regular file"));
+        }
         // Closes the handle: a file that is open for writing cannot be executed.
         let temporary = temporary_for(path)?.into_temp_path();
         let result = write(&temporary)?;
@@ -55,6 +72,23 @@ pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) 
         Ok(result)
     };
     written().context(|| format!("writing '{}'", path.display()))
+}
+
+/// Returns the path of the file that a chain of symbolic links leads to, which is replaced instead of the link; the path itself
+/// if nothing is there.
+///
+/// # Errors
+/// INVALID_ARGUMENT if a folder is there.
+fn target_of(path: &Path) -> Result<PathBuf> {
+    if path.is_dir() {
+        return Err(Error::invalid_argument("this is a folder"));
+    }
+    Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// Returns true for a device, a pipe, a socket.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
 /// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
@@ -73,6 +107,22 @@ fn temporary_for(path: &Path) -> Result<NamedTempFile> {
     #[cfg(unix)]
     builder.permissions(permissions);
     Ok(builder.tempfile_in(folder)?)
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::Temporary(file) => file.write(bytes),
+            Destination::Direct(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Destination::Temporary(file) => file.flush(),
+            Destination::Direct(file) => file.flush(),
+        }
+    }
 }
 
 impl Write for AtomicFile {
@@ -108,7 +158,30 @@ mod tests {
         drop(file);
         assert_eq!(std::fs::read(&path).unwrap(), b"onetwo");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(AtomicFile::create(directory.path(), false).unwrap_err().to_string().contains("this is a folder"));
         directory.close().unwrap();
         assert!(AtomicFile::create(&path, false).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_devices_stay() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (directory.path().join("out.bin"), directory.path().join("link"));
+        std::fs::write(&path, "old").unwrap();
+        symlink("out.bin", &link).unwrap();
+        let mut file = AtomicFile::create(&link, false).unwrap();
+        file.write_all(b"new").unwrap();
+        file.commit().unwrap();
+        assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"new");
+        assert!(is_special(Path::new("/dev/null")));
+        let null = directory.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        let mut file = AtomicFile::create(&null, false).unwrap();
+        file.write_all(b"lost").unwrap();
+        file.commit().unwrap();
+        assert!(null.is_symlink() && std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3);
     }
 }

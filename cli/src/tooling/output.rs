@@ -38,6 +38,12 @@ impl<W: Write> Bounded<W> {
         self.left
     }
 
+    /// Ends a line that an error interrupts, beyond the limit, so that the error's message begins a line.
+    pub(crate) fn interrupt(&mut self) {
+        // A stream that cannot be written has no line to end.
+        let _ = self.out.write_all(b"\n").and_then(|()| self.out.flush());
+    }
+
     /// Replaces the result of writing by an error if the limit was reached.
     ///
     /// # Errors

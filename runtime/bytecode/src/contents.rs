@@ -83,10 +83,11 @@ impl Contents {
     /// Reads a file into memory. Fails as reading fails, with the path in the message.
     #[cfg(feature = "std")]
     pub fn read(path: &std::path::Path) -> Result<Contents> {
-        if path.is_dir() {
-            return Err(Error::invalid_argument(std::format!("'{}' is a folder", path.display())));
-        }
-        std::fs::read(path).context(|| std::format!("reading {}", path.display())).map(Contents::from_vec)
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        let read = open_regular_file(path)?.read_to_end(&mut bytes);
+        read.context(|| std::format!("reading {}", path.display()))?;
+        Ok(Contents::from_vec(bytes))
     }
 
     /// Number of bytes.
@@ -196,6 +197,22 @@ impl fmt::Debug for AlignedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AlignedBytes({})", self.length)
     }
+}
+
+/// Opens a regular file for reading. Devices and pipes are refused before they are opened: they may have no end, and opening a pipe
+/// waits for a writer.
+///
+/// # Errors
+/// INVALID_ARGUMENT for folders and what else is no regular file; those of opening the file, with the path.
+#[cfg(feature = "std")]
+pub fn open_regular_file(path: &std::path::Path) -> Result<std::fs::File> {
+    let context = || std::format!("opening {}", path.display());
+    let metadata = std::fs::metadata(path).context(context)?;
+    if !metadata.is_file() {
+        let kind = if metadata.is_dir() { "a folder" } else { "not a regular file" };
+        return Err(Error::invalid_argument(std::format!("'{}' is {kind}", path.display())));
+    }
+    std::fs::File::open(path).context(context)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub const COARSE_FENCES: &str = "coarse-fences";
 /// The type of buffer views in a declaration.
 pub(crate) const BUFFER_VIEW: &str = "!hal.buffer_view";
 /// Attribute of an argument in a declaration: the result of this index is stored in the memory that is passed.
-const OUTPUT: &str = "iree.abi.output";
+pub(crate) const OUTPUT: &str = "iree.abi.output";
 
 /// What a function takes and returns, in the words of its model.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,12 +57,13 @@ const TAR: (usize, &[u8]) = (257, b"ustar");
 const ZIP_NAME: usize = 30;
 const MODULE_NAME: &[u8] = b"module.fb";
 
-/// The bytes of a file that [`kind_of`] looks at.
-pub(crate) const START: usize = 4096;
+/// The bytes at the start of a file that [`kind_of`] looks at.
+pub const START: usize = 4096;
 
 /// Names a file that is not a module; `None` for unknown ones. It is asked about files that were refused: a module can begin with
 /// any of these bytes.
-pub(crate) fn kind_of(start: &[u8]) -> Option<&'static str> {
+#[must_use]
+pub fn kind_of(start: &[u8]) -> Option<&'static str> {
     let has = |(at, text): (usize, &[u8])| start.get(at..).is_some_and(|rest| rest.starts_with(text));
     if start.is_empty() {
         return Some("an empty file");
@@ -70,7 +71,7 @@ pub(crate) fn kind_of(start: &[u8]) -> Option<&'static str> {
     if start.iter().all(|byte| *byte == 0) {
         return Some("a file of zeros: was a download cut off?");
     }
-    if start.get(SAFETENSORS_LENGTH..).is_some_and(|header| header.starts_with(b"{\"")) {
+    if start.get(SAFETENSORS_LENGTH..).is_some_and(|header| header.starts_with(b"{")) {
         return Some("an archive of parameters (safetensors), which --parameters= passes");
     }
     if has(TENSORFLOW_LITE) {

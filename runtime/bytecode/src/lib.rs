@@ -99,6 +99,8 @@ pub use archive::{Archive, FILE_IDENTIFIER};
 pub use assembler::assemble;
 pub use budget::Budget;
 pub use calling_convention::{CallingConvention, ConventionItem};
+#[cfg(feature = "std")]
+pub use contents::open_regular_file;
 pub use contents::{AlignedBytes, Contents, ContentsOwner, MappedContents, SEGMENT_ALIGNMENT};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
@@ -107,6 +109,7 @@ pub use declaration::{
 pub use disassembler::{Disassembler, disassemble, disassemble_function};
 pub use element_type::{ElementType, EncodingType, NumericalType};
 pub use escaped::{Escaped, EscapedLines, acts};
+pub use foreign::{START as KIND_BYTES, kind_of};
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};
 pub use operand::{

@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::declaration::{BUFFER_VIEW, COARSE_FENCES, DECLARATION, Declaration, DeclaredValue, INVOCATION_MODEL};
 use crate::index_map::IndexMap;
+use crate::recovery::has_replaceable_floats;
 use crate::{ConventionItem, ElementType, Module};
 
 /// The names and types of what a function takes and returns.
@@ -86,6 +87,13 @@ impl Signature {
         let (arguments, results, _) = convention(module, function)?;
         let text = attribute(module, function, DECLARATION)?;
         Declaration::parse(text)?.agrees_with(&arguments, &results).then_some(text)
+    }
+
+    /// Returns the text of a function's declaration if it has one that holds without a look at the function's code; see
+    /// [`recovered_declarations`](crate::recovered_declarations).
+    #[must_use]
+    pub fn certain(module: &Module, function: u32) -> Option<&str> {
+        Signature::declared(module, function).filter(|text| !has_replaceable_floats(text))
     }
 }
 

@@ -75,6 +75,14 @@ impl Fence {
         Fence { timepoints: Timepoints::Own(Semaphore::new(0)), is_of_program: false, charge: Charge::none() }
     }
 
+    /// Creates the fence that a call signals when its results are complete. The caller gives it to nobody but the call, so that
+    /// only the program and the operations that it submits signal it.
+    #[inline]
+    #[must_use]
+    pub fn of_results() -> Fence {
+        Fence { is_of_program: true, ..Fence::new() }
+    }
+
     /// Creates a fence for a program, which is charged to its ledger.
     ///
     /// # Errors
@@ -86,7 +94,7 @@ impl Fence {
         Ok(vm::arc_of(|| Fence { timepoints: timepoints(), is_of_program: true, charge }))
     }
 
-    /// Returns true if only the program that created the fence, and the operations that it submits, signal it.
+    /// Returns true if only the program that has the fence, and the operations that it submits, signal it.
     #[inline]
     #[must_use]
     pub fn is_of_program(&self) -> bool {

@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use crate::bytecode::Contents;
-use crate::{Error, Result, ResultExt, vm};
+use crate::bytecode::{Contents, open_regular_file};
+use crate::{Result, ResultExt, vm};
 
 /// A file that is mapped into memory, to be read only.
 #[derive(Debug)]
@@ -61,14 +61,7 @@ impl MappedFile {
     /// While the mapping lives, the file should not be changed, as its bytes change with it, and must not be truncated: an access
     /// to a page that is gone ends the process. Read a file instead of mapping it if others may write to it.
     pub fn open(path: &Path) -> Result<MappedFile> {
-        // Before it is opened, which Windows refuses.
-        if path.is_dir() {
-            return Err(Error::invalid_argument(format!("'{}' is a folder", path.display())));
-        }
-        let file = File::open(path).context(|| format!("opening {}", path.display()))?;
-        if file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(Error::invalid_argument(format!("'{}' is not a regular file", path.display())));
-        }
+        let file = open_regular_file(path)?;
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
         let map = map.context(|| format!("mapping {}", path.display()))?;
         Ok(MappedFile { map, file, companion: Companion(None) })

@@ -343,6 +343,8 @@ impl SessionBuilder {
             }
             modules.push(module);
         }
+        // Files of parameters that no module asked for are opened, too: a wrong name is an error.
+        natives.parameters()?;
         let devices: Arc<[Arc<Device>]> = natives.devices.unwrap_or_default().into();
         let of_device = || devices.first().map(|device| device.allocator().clone());
         let allocator = natives.allocator.or_else(of_device).unwrap_or_default();

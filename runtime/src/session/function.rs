@@ -203,7 +203,7 @@ impl Function {
         let mut values = Vec::with_capacity(arguments.count() + 2);
         arguments.for_each(&mut |value| values.push(value));
         let done = self.fences.then(|| {
-            let done = Arc::new(Fence::new());
+            let done = Arc::new(Fence::of_results());
             values.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
             done
         });
@@ -218,7 +218,7 @@ impl Function {
         arguments.pack(&mut packer);
         packer.finish()?;
         Ok(self.fences.then(|| {
-            let done = Arc::new(Fence::new());
+            let done = Arc::new(Fence::of_results());
             // A null fence to wait for, and one that signals that the results are complete.
             buffer.push_ref(Ref::Null);
             buffer.push_ref(Ref::from(done.clone()));

@@ -245,8 +245,8 @@ pub fn list_alloc(stack: &Stack, element_type: ValueType, capacity: i32) -> Resu
 /// # Errors
 /// Those of [`List::reserve`]; INVALID_ARGUMENT if the reference is null or not a list.
 #[inline]
-pub fn list_reserve(list: &Ref, capacity: i32) -> Result<()> {
-    list.list()?.reserve(capacity as u32)
+pub fn list_reserve(stack: &Stack, list: &Ref, capacity: i32) -> Result<()> {
+    list.list()?.reserve_for(&stack.limits().ledger, capacity as u32)
 }
 
 /// Returns the number of elements.
@@ -263,8 +263,8 @@ pub fn list_size(list: &Ref) -> Result<i32> {
 /// # Errors
 /// Those of [`List::resize`]; INVALID_ARGUMENT if the reference is null or not a list.
 #[inline]
-pub fn list_resize(list: &Ref, size: i32) -> Result<()> {
-    list.list()?.resize(size as u32)
+pub fn list_resize(stack: &Stack, list: &Ref, size: i32) -> Result<()> {
+    list.list()?.resize_for(&stack.limits().ledger, size as u32)
 }
 
 macro_rules! elements {

@@ -167,7 +167,15 @@ impl List {
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
     pub fn reserve(&self, capacity: u32) -> Result<()> {
-        self.inner.lock().reserve(capacity as usize)
+        self.inner.lock().reserve(capacity as usize, None)
+    }
+
+    /// Reserves capacity for a program. A list of the host program that grows is charged to the program's ledger from then on.
+    ///
+    /// # Errors
+    /// Those of [`List::reserve`].
+    pub fn reserve_for(&self, ledger: &Ledger, capacity: u32) -> Result<()> {
+        self.inner.lock().reserve(capacity as usize, Some(ledger))
     }
 
     /// Changes the number of elements; new ones are zero, null or nothing.
@@ -175,10 +183,16 @@ impl List {
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
     pub fn resize(&self, length: u32) -> Result<()> {
-        let mut inner = self.inner.lock();
-        inner.reserve(length as usize)?;
-        inner.elements.resize(length as usize);
-        Ok(())
+        self.inner.lock().resize(length as usize, None)
+    }
+
+    /// Changes the number of elements for a program. A list of the host program that grows is charged to the program's ledger
+    /// from then on.
+    ///
+    /// # Errors
+    /// Those of [`List::resize`].
+    pub fn resize_for(&self, ledger: &Ledger, length: u32) -> Result<()> {
+        self.inner.lock().resize(length as usize, Some(ledger))
     }
 
     /// The element at `index`.
@@ -282,7 +296,15 @@ fn first<T, R>(elements: &[T], from: usize, find: impl Fn(&T) -> Option<R>) -> O
 }
 
 impl Inner {
-    fn reserve(&mut self, capacity: usize) -> Result<()> {
+    fn resize(&mut self, length: usize, ledger: Option<&Ledger>) -> Result<()> {
+        self.reserve(length, ledger)?;
+        self.elements.resize(length);
+        Ok(())
+    }
+
+    /// Reserves capacity. `ledger` is that of the program that asks for it: what the host did not charge, it may not grow
+    /// without a charge.
+    fn reserve(&mut self, capacity: usize, ledger: Option<&Ledger>) -> Result<()> {
         let before = self.elements.capacity();
         if capacity <= before {
             return Ok(());
@@ -291,6 +313,9 @@ impl Inner {
         let capacity = capacity.max(before + before / 2);
         let bytes = |elements: usize| (elements as u64).saturating_mul(self.elements.element_size() as u64);
         let (before, after) = (bytes(before), bytes(capacity));
+        if let Some(ledger) = ledger.filter(|_| self.charge.is_none()) {
+            self.charge = ledger.charge(before)?;
+        }
         // The elements move: both copies exist for a moment.
         self.charge.grow(after)?;
         let reserved = self.elements.reserve(capacity);
@@ -404,6 +429,21 @@ mod tests {
         assert_eq!((ledger.bytes(), ledger.objects()), (0, 1));
         list.resize(1000).unwrap();
         assert_eq!(ledger.bytes(), 1000 * size_of::<Value>() as u64);
+        drop(list);
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+    }
+
+    #[test]
+    fn lists_of_the_host_are_charged_to_the_program_that_grows_them() {
+        let ledger = Ledger::new(1 << 20, 10);
+        let list = List::new(ValueType::I32, 100, None).unwrap();
+        list.resize_for(&ledger, 100).unwrap();
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+        for grown in [list.resize_for(&ledger, u32::MAX), list.reserve_for(&ledger, u32::MAX)] {
+            assert_eq!(grown.unwrap_err().code(), StatusCode::ResourceExhausted);
+        }
+        list.resize_for(&ledger, 1000).unwrap();
+        assert_eq!((list.len(), ledger.bytes(), ledger.objects()), (1000, 4000, 1));
         drop(list);
         assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
     }

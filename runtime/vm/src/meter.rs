@@ -208,12 +208,6 @@ impl Meter {
         Ok(fuel - left)
     }
 
-    /// Takes fuel for work that was done, as far as it lasts.
-    fn drain(&self, steps: u64) {
-        let take = |fuel: u64| Some(fuel.saturating_sub(steps));
-        let _ = self.fuel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-    }
-
     /// Returns fuel of a slice that was not used.
     fn give_back(&self, steps: u64) {
         let add = |fuel: u64| Some(fuel.saturating_add(steps));
@@ -290,16 +284,6 @@ impl Fuel {
         self.left = *taken.as_ref().unwrap_or(&1);
         taken.map(drop)
     }
-
-    /// Takes more than there is of a slice for work that was done, as far as the fuel lasts.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn drain(&mut self, steps: u64) {
-        if let Some(meter) = &self.meter {
-            meter.drain((steps - self.left).saturating_add(1));
-        }
-        self.left = 1;
-    }
 }
 
 impl Drop for Fuel {
@@ -336,8 +320,6 @@ mod tests {
         assert_eq!(meter.take(1, SLICE).unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut fuel = Fuel::of(Some(&meter));
         assert!(fuel.replenish().is_err());
-        meter.give_back(5);
-        fuel.drain(u64::MAX);
         assert!(fuel.charge(1).is_err());
         fuel.charge(0).unwrap();
         assert!(Fuel::default().charge(1 << 60).is_ok());

@@ -302,22 +302,22 @@ impl Stack {
         Iterations { stack: self, left }
     }
 
-    /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
-    /// not last, the next iteration or call fails.
+    /// Takes fuel for the bytes that an instruction of translated code is about to process.
+    ///
+    /// # Errors
+    /// Those of [`Stack::charge`].
     #[inline]
-    pub fn count_bytes(&mut self, bytes: u64) {
-        let units = bytes / BYTES_PER_FUEL;
-        if units < self.fuel.left {
-            self.fuel.left -= units;
-        } else {
-            self.fuel.drain(units);
-        }
+    pub fn charge_bytes(&mut self, bytes: u64) -> Result<()> {
+        self.charge(bytes / BYTES_PER_FUEL)
     }
 
-    /// As [`Stack::count_bytes`], for elements of lists.
+    /// As [`Stack::charge_bytes`], for elements of lists.
+    ///
+    /// # Errors
+    /// Those of [`Stack::charge`].
     #[inline]
-    pub fn count_list_elements(&mut self, elements: u64) {
-        self.count_bytes(elements.saturating_mul(LIST_ELEMENT_BYTES));
+    pub fn charge_list_elements(&mut self, elements: u64) -> Result<()> {
+        self.charge_bytes(elements.saturating_mul(LIST_ELEMENT_BYTES))
     }
 
     /// Takes fuel for work that is about to begin.
@@ -474,8 +474,10 @@ mod tests {
         stack.spend_fuel().unwrap();
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         stack.begin_call();
-        stack.count_bytes(u64::MAX);
-        assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.charge_bytes(63).unwrap();
+        for charged in [stack.charge_bytes(u64::MAX), stack.charge_list_elements(u64::MAX)] {
+            assert_eq!(charged.unwrap_err().code(), StatusCode::ResourceExhausted);
+        }
         stack.begin_call();
         let mut iterations = stack.iterations();
         let spent = (0..).find(|_| iterations.spend().is_err());

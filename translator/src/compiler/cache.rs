@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_bytecode::{Error, Result};
 
-use super::source::fnv1a;
+use super::source::hash_of;
 use super::with_path;
 
 /// Returns Incarnate's folder in the user's cache.
@@ -82,11 +82,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns 128 bits in hexadecimal that stand for the contents of a model and other inputs of its compilation. Weights that
-/// a model keeps in files beside it are not part of them.
+/// Returns 128 bits in hexadecimal that stand for the contents of a model and other inputs of its compilation.
 pub(super) fn key(model: &Path, others: &[&str]) -> Result<String> {
-    let contents = with_path(fs::read(model), "reading", model)?;
-    let others = others.iter().map(|text| text.as_bytes());
-    let parts: Vec<&[u8]> = others.chain([env!("CARGO_PKG_VERSION").as_bytes(), &contents]).collect();
-    Ok(format!("{:032x}", fnv1a(&parts)))
+    Ok(format!("{:032x}", hash_of(model, &[others, &[env!("CARGO_PKG_VERSION")]].concat())?))
 }

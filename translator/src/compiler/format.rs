@@ -1,10 +1,10 @@
 //! What the compiler reads.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
-use incarnate_bytecode::Result;
+use incarnate_bytecode::{Archive, Contents, Error, KIND_BYTES, Result, kind_of, open_regular_file};
 
 use super::with_path;
 
@@ -30,8 +30,8 @@ impl ModelFormat {
     /// Errors of reading the file.
     pub fn of(path: &Path) -> Result<Option<ModelFormat>> {
         let mut first = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(MLIR_BYTECODE.len() as u64).read_to_end(&mut first));
-        with_path(read, "reading", path)?;
+        let file = open_regular_file(path)?;
+        with_path(file.take(MLIR_BYTECODE.len() as u64).read_to_end(&mut first), "reading", path)?;
         if first == MLIR_BYTECODE {
             return Ok(Some(ModelFormat::MlirBytecode));
         }
@@ -41,5 +41,44 @@ impl ModelFormat {
             "mlir" => Some(ModelFormat::Mlir),
             _ => None,
         })
+    }
+}
+
+/// Replaces the error of a model that was refused if the file is something else than its name says.
+pub(super) fn explain_refused(path: &Path, error: Error) -> Error {
+    let Ok(contents) = Contents::read(path) else { return error };
+    let start = contents.bytes(0..contents.length().min(KIND_BYTES)).unwrap_or_default();
+    // A text may be a model with an error, and an ONNX model may be damaged.
+    let kind = kind_of(&start).filter(|kind| !["text", "ONNX", "MLIR"].iter().any(|word| kind.contains(word)));
+    let kind =
+        kind.or_else(|| Archive::new(Arc::new(contents)).is_ok().then_some("a module, which is compiled already"));
+    kind.map_or(error, |kind| Error::invalid_argument(format!("this is not a model but {kind}")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_models_are_named_as_what_they_are() {
+        let folder = std::env::temp_dir().join(format!("incarnate-refused-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("net.onnx");
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
+        let pointer = b"version https://git-lfs.github.com/spec/v1\n";
+        for (contents, named) in [
+            (&std::fs::read(module).unwrap()[..], "not a model but a module, which is compiled already"),
+            (pointer, "not a model but a pointer of Git LFS"),
+            (b"<!DOCTYPE html>", "not a model but HTML"),
+            (b"", "not a model but an empty file"),
+            (b"\x08\x09\x12\x07pytorch", "first"),
+            (b"some words", "first"),
+        ] {
+            std::fs::write(&path, contents).unwrap();
+            let error = explain_refused(&path, Error::invalid_argument("first")).to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

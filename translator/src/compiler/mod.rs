@@ -27,6 +27,7 @@ pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
 pub use source::Source;
+pub(crate) use source::files_of;
 pub use target::{LackingFloat, Target};
 
 /// Environment variable that names the compiler.
@@ -105,6 +106,7 @@ impl Compiler {
         notify(Event::Starting);
         let scratch = cache.scratch()?;
         let compiled = self.compile_into(&scratch, model, format, &arguments, &mut notify);
+        let compiled = compiled.map_err(|error| format::explain_refused(model, error));
         let compiled = compiled.context(|| format!("compiling '{}'", model.display()))?;
         cache.keep(&compiled, &key, name)
     }

@@ -24,6 +24,17 @@ mod field {
     pub(super) const GRAPH_OUTPUT: u64 = 12;
     pub(super) const VALUE_NAME: u64 = 1;
     pub(super) const TENSOR_NAME: u64 = 8;
+    pub(super) const TENSOR_EXTERNAL: u64 = 13;
+    pub(super) const ENTRY_KEY: u64 = 1;
+    pub(super) const ENTRY_VALUE: u64 = 2;
+    /// Of a model: the functions, whose nodes are their field 7.
+    pub(super) const MODEL_FUNCTION: u64 = 25;
+    pub(super) const FUNCTION_NODE: u64 = 7;
+    pub(super) const NODE_ATTRIBUTE: u64 = 5;
+    /// Of an attribute: a tensor, a graph, several of them.
+    pub(super) const ATTRIBUTE_TENSORS: [u64; 2] = [5, 10];
+    pub(super) const ATTRIBUTE_GRAPHS: [u64; 2] = [6, 11];
+    pub(super) const GRAPH_SPARSE: u64 = 15;
 }
 
 /// Reads the names of the inputs that are not weights, and of the outputs; what is malformed has none.
@@ -42,6 +53,56 @@ pub(super) fn names(model: &[u8]) -> Names {
     Names {
         inputs: all(field::GRAPH_INPUT, field::VALUE_NAME).filter(|name| !weights.contains(name)).collect(),
         outputs: all(field::GRAPH_OUTPUT, field::VALUE_NAME).collect(),
+    }
+}
+
+/// Returns the names of the files beside a model in which it keeps weights, each once.
+pub(super) fn weight_files(model: &[u8]) -> Vec<String> {
+    /// Graphs in graphs are followed to this depth; models have a few.
+    const DEPTH: usize = 16;
+    let mut files = Vec::new();
+    for (number, message) in messages(model) {
+        match number {
+            field::MODEL_GRAPH => files_of_graph(message, DEPTH, &mut files),
+            field::MODEL_FUNCTION => files_of_nodes(message, field::FUNCTION_NODE, DEPTH, &mut files),
+            _ => {}
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+}
+
+fn files_of_graph(graph: &[u8], depth: usize, files: &mut Vec<String>) {
+    for (number, message) in messages(graph) {
+        match number {
+            field::GRAPH_INITIALIZER => files_of_tensor(message, files),
+            // Its values and its indices are tensors.
+            field::GRAPH_SPARSE => messages(message).for_each(|(_, tensor)| files_of_tensor(tensor, files)),
+            _ => {}
+        }
+    }
+    files_of_nodes(graph, field::GRAPH_NODE, depth, files);
+}
+
+fn files_of_nodes(owner: &[u8], node: u64, depth: usize, files: &mut Vec<String>) {
+    let nodes = messages(owner).filter(|(number, _)| *number == node);
+    let attributes = nodes.flat_map(|(_, node)| messages(node)).filter(|(number, _)| *number == field::NODE_ATTRIBUTE);
+    for (number, message) in attributes.flat_map(|(_, attribute)| messages(attribute)) {
+        if field::ATTRIBUTE_TENSORS.contains(&number) {
+            files_of_tensor(message, files);
+        } else if field::ATTRIBUTE_GRAPHS.contains(&number) && depth > 0 {
+            files_of_graph(message, depth - 1, files);
+        }
+    }
+}
+
+fn files_of_tensor(tensor: &[u8], files: &mut Vec<String>) {
+    for (_, entry) in messages(tensor).filter(|(number, _)| *number == field::TENSOR_EXTERNAL) {
+        let text = |wanted: u64| messages(entry).find(|(number, _)| *number == wanted).map(|(_, text)| text);
+        if let (Some(b"location"), Some(name)) = (text(field::ENTRY_KEY), text(field::ENTRY_VALUE)) {
+            files.push(String::from_utf8_lossy(name).into_owned());
+        }
     }
 }
 
@@ -134,7 +195,7 @@ pub(super) fn declare(mlir: &[u8], names: &Names) -> Option<Vec<u8>> {
     let start = mlir.windows(FUNCTION.len()).position(|window| window == FUNCTION)? + FUNCTION.len();
     let end = start + mlir.get(start..)?.iter().position(|byte| *byte == b'\n')?;
     let header = core::str::from_utf8(mlir.get(start..end)?).ok()?;
-    let (name, rest) = header.split_once('(')?;
+    let (name, rest) = function_name(header)?;
     let (arguments, rest) = rest.split_once(')')?;
     let (results, _) = rest.strip_prefix(" -> ")?.split_once(ATTRIBUTES)?;
     let at = end - rest.len() + rest.find(ATTRIBUTES)? + ATTRIBUTES.len();
@@ -142,6 +203,8 @@ pub(super) fn declare(mlir: &[u8], names: &Names) -> Option<Vec<u8>> {
         types(arguments).map(|argument| argument.split_once(": ").map(|(_, ty)| ty)).collect::<Option<_>>()?;
     let results: Vec<&str> =
         types(results.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(results)).collect();
+    // What ends a name in a declaration is not part of it.
+    let name: String = name.chars().filter(|c| !matches!(c, '(' | ')')).collect();
     let mut declaration = format!("sync func @{name}(");
     list(&mut declaration, &arguments, &names.inputs, "input")?;
     declaration += ") -> (";
@@ -149,6 +212,20 @@ pub(super) fn declare(mlir: &[u8], names: &Names) -> Option<Vec<u8>> {
     declaration += ")";
     let attribute = format!("iree.reflection = {{iree.abi.declaration = \"{declaration}\"}}, ");
     Some([mlir.get(..at)?, attribute.as_bytes(), mlir.get(at..)?].concat())
+}
+
+/// Splits the name of a function, which is quoted where it is no identifier (`"torch-jit-export"`), from what follows the
+/// parenthesis after it. The name keeps its escapes, which text in an attribute has, too.
+fn function_name(header: &str) -> Option<(&str, &str)> {
+    let Some(quoted) = header.strip_prefix('"') else { return header.split_once('(') };
+    let mut is_escaped = false;
+    let end = quoted.find(|c| {
+        let is_end = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    })?;
+    let (name, rest) = quoted.split_at(end);
+    Some((name, rest.strip_prefix("\"(")?))
 }
 
 /// What precedes the name of a function.
@@ -201,7 +278,9 @@ mod tests {
 
     /// A field with a length.
     fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
-        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+        let length = bytes.len();
+        let varint = if length < 128 { vec![length as u8] } else { vec![length as u8 | 0x80, (length >> 7) as u8] };
+        [&[number << 3 | 2], &varint[..], bytes].concat()
     }
 
     #[test]
@@ -228,6 +307,22 @@ mod tests {
     }
 
     #[test]
+    fn files_of_weights_are_found_in_nested_graphs() {
+        let tensor = |name: &[u8]| {
+            let entry = |key: &[u8], value: &[u8]| part(13, &[part(1, key), part(2, value)].concat());
+            [entry(b"offset", b"0"), entry(b"location", name)].concat()
+        };
+        let inner = part(5, &tensor(b"inner.bin"));
+        let node = |attribute: &[u8]| part(1, &part(5, attribute));
+        let graph = [part(5, &tensor(b"w.bin")), node(&part(5, &tensor(b"c.bin"))), node(&part(6, &inner))].concat();
+        let model = part(7, &[graph, part(5, &tensor(b"w.bin")), part(15, &part(1, &tensor(b"s.bin")))].concat());
+        assert_eq!(weight_files(&model), ["c.bin", "inner.bin", "s.bin", "w.bin"]);
+        for length in 0..model.len() {
+            weight_files(&model[..length]);
+        }
+    }
+
+    #[test]
     fn lines_are_those_of_nodes() {
         let node = |name: &[u8], operator: &[u8]| {
             part(1, &[part(1, b"x"), part(2, b"y"), part(3, name), part(4, operator)].concat())
@@ -239,6 +334,24 @@ mod tests {
         let names = [1, 2, 3, 4].map(|line| node_at(mlir, line, &nodes));
         assert_eq!(names, [None, None, Some("y"), Some("/block/Unique")]);
         assert_eq!(node_at(mlir, 4, &nodes[..1]), None);
+    }
+
+    #[test]
+    fn names_of_graphs_may_be_quoted() {
+        for (quoted, declared) in [
+            ("\"torch-jit-export\"", "torch-jit-export"),
+            (r#""a(b) \22c\5C""#, r"ab \22c\5C"),
+            (r#""\\\"x""#, r#"\\\"x"#),
+            ("main.graph", "main.graph"),
+        ] {
+            let mlir = format!(
+                "func.func @{quoted}(%arg0: !torch.vtensor<[],f32>) -> !torch.vtensor<[],f32> attributes {{a}} {{\n"
+            );
+            let text = String::from_utf8(declare(mlir.as_bytes(), &Names::default()).unwrap()).unwrap();
+            let wanted = format!("\"sync func @{declared}(%input0: tensor<f32>) -> (%output0: tensor<f32>)\"");
+            assert!(text.contains(&wanted), "{text}");
+        }
+        assert_eq!(declare(b"func.func @\"f(%arg0: i32) -> i32 attributes {a} {\n", &Names::default()), None);
     }
 
     #[test]

@@ -102,7 +102,10 @@ impl Target {
         match self {
             Target::Native => cpu(vec![LLVM_CPU.to_owned(), HOST.to_owned()]),
             Target::Portable => cpu(vec![VMVX.to_owned()]),
-            Target::Both => cpu(vec![LLVM_CPU.to_owned(), HOST.to_owned(), VMVX.to_owned()]),
+            // Linked, the kernels of the first target take the place of the others', and only a model of one kernel has both.
+            Target::Both => {
+                cpu([LLVM_CPU, HOST, VMVX, "--iree-hal-link-executables=false"].map(str::to_owned).to_vec())
+            }
             Target::Triple(triple, name) => cpu(vec![
                 LLVM_CPU.to_owned(),
                 format!("--iree-llvmcpu-target-triple={triple}"),
@@ -174,6 +177,11 @@ mod tests {
         }
         for text in ["", "host", "native:znver4", "a-b:", "x86_64", "vulkan:"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+        // Linked, a file of both kinds of kernels has the machine code only.
+        let both = Target::Both.flags();
+        for flag in ["vmvx", "llvm-cpu", "--iree-hal-link-executables=false"] {
+            assert!(both.iter().any(|found| found.ends_with(flag)), "{flag}");
         }
         assert!(Target::Triple("a-b".into(), None).flags().contains(&"--iree-llvmcpu-target-cpu=generic".to_owned()));
     }

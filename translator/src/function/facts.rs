@@ -367,7 +367,11 @@ impl Analysis<'_> {
             | Op::GlobalStoreRef { .. }
             | Op::Rodata { .. }
             | Op::ImportResolved { .. } => (true, false),
-            Op::ListAlloc { .. } | Op::BufferAlloc { .. } | Op::BufferClone { .. } => (false, true),
+            Op::ListAlloc { .. }
+            | Op::ListReserve { .. }
+            | Op::ListResize { .. }
+            | Op::BufferAlloc { .. }
+            | Op::BufferClone { .. } => (false, true),
             Op::Call(call) => match call.callee {
                 Callee::Internal(_) => (false, false),
                 Callee::Import(_) => (true, true),

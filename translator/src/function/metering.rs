@@ -88,22 +88,24 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Counts the bulk work of an instruction against the fuel, in untrusted modules.
-    pub(super) fn meter_bulk_work(&self, op: &Op) -> Option<TokenStream> {
+    /// Charges the bulk work of an instruction before it runs, in untrusted modules.
+    pub(super) fn meter_bulk_work(&self, op: &Op, offset: u32) -> Option<TokenStream> {
         let work = bulk_work(op).filter(|_| self.analysis.untrusted)?;
-        Some(match work {
+        let charge = match work {
             BulkWork::Bytes(length) => {
                 let length = self.typed(length);
-                quote!(stack.count_bytes(#length as u64);)
+                quote!(stack.charge_bytes(#length as u64))
             }
             BulkWork::Elements(count) => {
                 let count = self.typed(count);
-                quote!(stack.count_bytes((#count as u64).saturating_mul(8));)
+                quote!(stack.charge_bytes((#count as u64).saturating_mul(8)))
             }
             BulkWork::ListElements(count) => {
                 let count = self.typed(count);
-                quote!(stack.count_list_elements(#count as u32 as u64);)
+                quote!(stack.charge_list_elements(#count as u32 as u64))
             }
-        })
+        };
+        let charge = self.fallible(charge, offset);
+        Some(quote!(#charge;))
     }
 }

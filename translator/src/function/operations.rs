@@ -107,7 +107,7 @@ impl Emitter<'_, '_> {
         if unused && inst.op.is_pure() {
             return Ok(TokenStream::new());
         }
-        let (metered, expression) = (self.meter_bulk_work(&inst.op), self.expression(inst)?);
+        let (metered, expression) = (self.meter_bulk_work(&inst.op, inst.offset), self.expression(inst)?);
         let statement = self.bind(&inst.results, expression);
         Ok(quote!(#metered #statement))
     }
@@ -332,7 +332,7 @@ impl Emitter<'_, '_> {
             }
             Op::ListReserve { list, capacity } => {
                 let (list, capacity) = (read(list), read(capacity));
-                quote!(support::list_reserve(#list, #capacity))
+                quote!(support::list_reserve(stack, #list, #capacity))
             }
             Op::ListSize { list } => {
                 let list = read(list);
@@ -340,7 +340,7 @@ impl Emitter<'_, '_> {
             }
             Op::ListResize { list, size } => {
                 let (list, size) = (read(list), read(size));
-                quote!(support::list_resize(#list, #size))
+                quote!(support::list_resize(stack, #list, #size))
             }
             Op::ListGet { list, index } => {
                 let ty = inst.results.first().map_or(Type::i32, |value| self.body.function.ty(*value));

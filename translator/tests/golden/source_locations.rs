@@ -37,7 +37,7 @@ pub fn list_element(stack: &mut Stack, input0: i32, input1: i32) -> Result<i32> 
     // model.mlir:36:13
     let list_4 = support::list_alloc(stack, ValueType::I32, input0).at(HERE, 0x8)?;
     // model.mlir:37:5
-    support::list_resize(&list_4, input0).at(HERE, 0x11)?;
+    support::list_resize(stack, &list_4, input0).at(HERE, 0x11)?;
     // model.mlir:39:5
     support::list_set_i32(&list_4, input1, 7).at(HERE, 0x16)?;
     // model.mlir:40:16

@@ -14,12 +14,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::declaration::BUFFER_VIEW;
+use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, OUTPUT};
 use crate::index_map::IndexMap;
-use crate::signature::{Signature, UNKNOWN, convention};
-use crate::{Body, Budget, ConventionItem, FunctionOrdinal, VerifiedModule};
+use crate::signature::{Signature, UNKNOWN, convention, write_tensor};
+use crate::{Body, Budget, ConventionItem, ElementType, FunctionOrdinal, VerifiedModule};
 use registers::Fact;
-use types::Types;
+use types::{RefType, Types};
 
 /// What a function does with an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,23 +42,37 @@ struct Summary {
     results: Vec<Fact>,
 }
 
-/// Returns declarations for the exported functions that have none or one that contradicts their calling convention, by the
-/// ordinals of the functions. Each analysis has a [`Budget`]; a function that exceeds it has unknown types.
+/// Returns declarations for the exported functions that have none or one that contradicts their calling convention or their
+/// code, by the ordinals of the functions. Each analysis has a [`Budget`]; a function that exceeds it has unknown types.
+///
+/// A declaration contradicts the code where it was written before the compiler replaced a type of floats, such as f16 by f32:
+/// then it keeps its names and extents, and the element types are those of the code.
 #[must_use]
 pub fn recovered_declarations(module: &VerifiedModule) -> IndexMap<u32, String> {
     let uses_tensors = module.imports().any(|import| imports::function(import.full_name).is_some());
     let mut recovery = Recovery { module, uses_tensors, types: Types::default(), summaries: IndexMap::default() };
     let exports = module.exports().map(|export| export.function);
-    let functions = exports.filter(|function| Signature::declared(module, *function).is_none());
     let mut declarations = IndexMap::default();
-    for function in functions {
-        if !declarations.contains(function)
-            && let Some(text) = recovery.declaration(function)
-        {
+    for function in exports {
+        if declarations.contains(function) {
+            continue;
+        }
+        let text = match Signature::declared(module, function) {
+            None => recovery.declaration(function),
+            Some(declared) if has_replaceable_floats(declared) => recovery.corrected(function, declared),
+            Some(_) => None,
+        };
+        if let Some(text) = text {
             declarations.insert(function, text);
         }
     }
     declarations
+}
+
+/// Returns true if a declaration names a type of floats that compilers replace by another one on demand. Only then does the code
+/// have to be read to know the types.
+pub(crate) fn has_replaceable_floats(declaration: &str) -> bool {
+    ["f64", "f16"].iter().any(|name| declaration.contains(name))
 }
 
 struct Recovery<'m> {
@@ -100,6 +114,71 @@ impl Recovery<'_> {
         }
         text.push(')');
         Some(text)
+    }
+
+    /// Returns a declaration with the floats of the code; `None` if they are those that it names.
+    fn corrected(&mut self, function: u32, declared: &str) -> Option<String> {
+        let parsed = Declaration::parse(declared)?;
+        let (arguments, results, _) = convention(self.module, function)?;
+        let summary = self.summary(function);
+        let of_argument = |argument: &ArgumentType| match argument {
+            ArgumentType::Type(ty) => Some(*ty),
+            ArgumentType::Unused | ArgumentType::Used => None,
+        };
+        let of_result = |fact: &Fact| match fact {
+            Fact::Type(ty) => Some(*ty),
+            Fact::Argument(index) => summary.arguments.get(*index as usize).and_then(of_argument),
+            Fact::Varies | Fact::Null | Fact::Word(_) => None,
+        };
+        let inputs: Vec<Option<u32>> = summary.arguments.iter().map(of_argument).collect();
+        let outputs: Vec<Option<u32>> = summary.results.iter().map(of_result).collect();
+        let mut text = String::from(declared.split_once('(')?.0);
+        text.push('(');
+        let is_changed = self.write_values(&mut text, &parsed.arguments, &arguments, &inputs);
+        text.push_str(") -> (");
+        let is_changed = self.write_values(&mut text, &parsed.results, &results, &outputs) || is_changed;
+        text.push(')');
+        is_changed.then_some(text)
+    }
+
+    /// Writes declared values with the floats of the code; returns true if they differ from the declared ones.
+    fn write_values(
+        &self,
+        text: &mut String,
+        values: &[DeclaredValue<'_>],
+        items: &[ConventionItem],
+        types: &[Option<u32>],
+    ) -> bool {
+        let mut is_changed = false;
+        let mut types = types.iter();
+        for (index, (value, item)) in values.iter().zip(items).enumerate() {
+            text.push_str(if index == 0 { "" } else { ", " });
+            if !value.name.is_empty() {
+                // Writing to a string does not fail.
+                let _ = write!(text, "%{}: ", value.name);
+            }
+            let found = if *item == ConventionItem::Ref { types.next().copied().flatten() } else { None };
+            match found.and_then(|ty| self.replaced_float(value, ty)) {
+                Some(element) => {
+                    let shape = value.tensor.iter().flat_map(|tensor| tensor.shape.iter().copied());
+                    let _ = write_tensor(text, element, shape);
+                    is_changed = true;
+                }
+                None => text.push_str(value.ty),
+            }
+            if let Some(output) = value.output {
+                let _ = write!(text, " {{{OUTPUT} = {output} : index}}");
+            }
+        }
+        is_changed
+    }
+
+    /// Returns the floats of the code where a tensor is declared with others.
+    fn replaced_float(&self, value: &DeclaredValue<'_>, ty: u32) -> Option<ElementType> {
+        let declared: ElementType = value.tensor.as_ref()?.element.parse().ok()?;
+        let RefType::Tensor(found, _) = self.types.get(ty) else { return None };
+        let found = ElementType::from_raw(*found);
+        (declared.is_float() && found.is_float() && declared != found).then_some(found)
     }
 
     fn write_type(&self, text: &mut String, item: ConventionItem, reference: impl FnOnce() -> ArgumentType) {

@@ -57,6 +57,38 @@ fn checks_and_creations_show_types() {
     );
 }
 
+/// A declaration is older than the code where the compiler computes with f32 in the place of f16 or f64.
+#[test]
+fn replaced_floats_are_those_of_the_code() {
+    let declared = |declaration: &str| {
+        let function = format!(
+            "vm.func @f(%r0: !vm.ref<?>, %i0: i32, %r1: !vm.ref<?>) -> (!vm.ref<?>, !vm.ref<?>) {{
+             //! attribute \"iree.abi.declaration\" = \"{declaration}\"
+             ^bb0:
+               CONSTANTS
+               vm.call.variadic @hal.buffer_view.assert segments[65535, 65535, 65535, 65535, 2](%r0, %r9, %i10, %i11, %i12:13, %i12:13)
+               vm.call.variadic @hal.buffer_view.assert segments[65535, 65535, 65535, 65535, 1](%r1, %r9, %i16, %i11, %i14:15)
+               %r4 = vm.call.variadic @hal.buffer_view.create segments[65535, 65535, 65535, 65535, 65535, 1](%r1, %i12:13, %i12:13, %i10, %i11, %i14:15)
+               vm.return %r4, %r0
+             }}"
+        );
+        signature(&function)
+    };
+    assert_eq!(
+        declared(
+            "sync func @f(%half: tensor<?x4xf16>, %n: i32, %k: tensor<2xi64>) -> (%wide: tensor<2xf64>, tensor<?x4xf16>)"
+        ),
+        "(half: tensor<?x4xf32>, n: i32, k: tensor<2xi64>) -> (wide: tensor<2xf32>, output1: tensor<?x4xf32>)"
+    );
+    // What is declared as the code has it, or as no float, stays as it is.
+    assert_eq!(
+        declared(
+            "sync func @f(%x: tensor<4x?xf32>, %f64: i32, %k: tensor<2xi32>) -> (%y: tensor<2xi64>, %z: !hal.buffer_view)"
+        ),
+        "(x: tensor<4x?xf32>, f64: i32, k: tensor<2xi32>) -> (y: tensor<2xi64>, z: !hal.buffer_view)"
+    );
+}
+
 #[test]
 fn only_uses_that_every_call_reaches_show_extents() {
     let text = signature(

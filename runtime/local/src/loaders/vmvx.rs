@@ -132,6 +132,10 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
     fn read_only_bindings(&self, export: u32) -> u64;
 }
 
+/// The most steps that the initialiser of an executable takes, and the function that stores its constants. Those of compilers take a
+/// few; as many as a call takes between two readings of its clock.
+const INITIALIZER_STEPS: u64 = 1 << 16;
+
 /// An executable whose kernels are exports of a VM module, interpreted or translated.
 pub struct VmvxExecutable {
     program: Arc<Program>,
@@ -204,9 +208,12 @@ impl VmvxExecutable {
         Ok(executable)
     }
 
+    /// Creates a context. Its initialisers run in no call: a program that creates executables one after the other would be rid of its
+    /// limits in them if they had limits as great as those of a call.
     #[cold]
     fn create_worker(&self) -> Result<Box<VmvxWorker>> {
-        let context = Context::new(self.program.clone(), self.limits.clone())?;
+        let fuel = self.limits.fuel.unwrap_or(u64::MAX).min(INITIALIZER_STEPS);
+        let context = Context::new(self.program.clone(), Limits { fuel: Some(fuel), ..self.limits.clone() })?;
         if !self.constants.is_empty() {
             let bytes: Vec<u8> = self.constants.iter().flat_map(|word| word.to_le_bytes()).collect();
             let constants = Value::Ref(Ref::from(Buffer::copy_of(&bytes)?));
@@ -217,7 +224,8 @@ impl VmvxExecutable {
         let bound = |export: &u32| Ok(context.export(module, *export)?.bound().clone());
         let functions = self.exports.iter().map(bound).collect::<Result<_>>()?;
         let compiled = self.compiled.zip(context.state(module).cloned());
-        let invocation = context.take_invocation();
+        let kernels = Limits { fuel: self.limits.fuel, ..context.limits().clone() };
+        let invocation = Box::new(Invocation::new(kernels));
         let bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         Ok(Box::new(VmvxWorker {
             invocation,

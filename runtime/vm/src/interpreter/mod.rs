@@ -157,7 +157,7 @@ impl BytecodeModule {
         (name_of(found) == Some(name)).then_some(found)
     }
 
-    /// Returns the declarations of exported functions that have none, by the functions' ordinals.
+    /// Returns the declarations of exported functions that have none that holds, by the functions' ordinals.
     fn recovered(&self) -> Option<&IndexMap<u32, String>> {
         match self.recovered.get() {
             Some(recovered) => Some(recovered),
@@ -308,8 +308,9 @@ impl Module for BytecodeModule {
 
     fn declaration(&self, export: u32) -> Option<&str> {
         let function = self.verified.exported_function(export)?;
-        let declared = Signature::declared(&self.verified, function);
-        declared.or_else(|| self.recovered()?.get(function).map(|text| &**text))
+        Signature::certain(&self.verified, function)
+            .or_else(|| self.recovered()?.get(function).map(|text| &**text))
+            .or_else(|| Signature::declared(&self.verified, function))
     }
 
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {

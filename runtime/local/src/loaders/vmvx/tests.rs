@@ -11,6 +11,10 @@ use crate::library::ImportRegistry;
 
 /// Assembles and loads an executable.
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
+    load_within(&Limits::default(), text, constants)
+}
+
+fn load_within(limits: &Limits, text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     let data = assemble(text).unwrap();
     let imports = ImportRegistry::default();
     let parameters = ExecutableParameters {
@@ -19,7 +23,7 @@ fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
         contents: None,
         constants,
         imports: &imports,
-        limits: &Limits::default(),
+        limits,
         reassociate: false,
     };
     assert!(VmvxLoader::default().supports(VMVX));
@@ -90,6 +94,35 @@ fn workgroups_get_their_position_in_the_grid() {
     let short = dispatch(&*executable, 0, &mut [alloc::vec![0; 2]], 0, &[], ([3, 1, 1], 0..3)).unwrap_err();
     assert_eq!(short.code(), StatusCode::OutOfRange);
     assert!(short.to_string().contains("workgroup 2,0,0") && short.to_string().contains("record"), "{short}");
+}
+
+#[test]
+fn initialisers_take_few_steps_and_kernels_as_many_as_the_session_allows() {
+    let spin = |count: u32| {
+        format!(
+            "  %i10 = vm.const.i32 {count}\n  %i11 = vm.const.i32 1\n  vm.br ^bb1()\n^bb1:\n  %i10 = vm.sub.i32 %i10, %i11\n  \
+             vm.cond_br %i10, ^bb1(), ^bb2()\n^bb2:\n  vm.return"
+        )
+    };
+    let text = |initializer: u32| {
+        let initializer = format!("vm.export @__init\nvm.func @__init() -> () {{\n^bb0:\n{}\n}}\n", spin(initializer));
+        format!("{HEADER}{initializer}{}", kernel("spin", 0, 0, 0, &spin(1_000_000)))
+    };
+    let executable = load(&text(10_000), &[]).unwrap();
+    dispatch(&*executable, 0, &mut [], 0, &[], ([1, 1, 1], 0..1)).unwrap();
+    let error = load(&text(1_000_000), &[]).unwrap_err();
+    assert_eq!(error.code(), StatusCode::ResourceExhausted);
+    assert!(error.to_string().contains("initialising @kernels"), "{error}");
+}
+
+#[test]
+fn lists_of_bindings_are_charged_to_the_kernel_that_grows_them() {
+    let body = "  %i10 = vm.const.i32 100000000\n  vm.list.resize %r2, %i10\n  vm.return";
+    let limits = Limits { ledger: crate::vm::Ledger::new(1 << 20, 1000), ..Limits::default() };
+    let executable = load_within(&limits, &format!("{HEADER}{}", kernel("grow", 1, 0, 0, body)), &[]).unwrap();
+    let error = dispatch(&*executable, 0, &mut [alloc::vec![0]], 0, &[], ([1, 1, 1], 0..1)).unwrap_err();
+    assert_eq!(error.code(), StatusCode::ResourceExhausted);
+    assert!(error.to_string().contains("bytes exceed the limit of 1048576"), "{error}");
 }
 
 #[test]

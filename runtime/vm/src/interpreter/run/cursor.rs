@@ -134,17 +134,19 @@ impl<'r, 'm> Cursor<'r, 'm> {
         Ok(())
     }
 
-    /// Counts the bytes that one instruction processes. Where the fuel does not last, the next branch or call fails.
+    /// Charges the bytes that an instruction is about to process. Many such instructions may follow each other without a branch, so
+    /// one for which the fuel does not last must not begin.
     #[inline(always)]
-    pub(super) fn burn_bytes(&mut self, bytes: u64) {
+    pub(super) fn burn_bytes(&mut self, bytes: u64) -> Result<()> {
         let units = bytes / BYTES_PER_FUEL;
         if units < self.fuel {
             self.fuel -= units;
-        } else {
-            self.machine.stack.fuel.left = self.fuel;
-            self.machine.stack.fuel.drain(units);
-            self.fuel = 1;
+            return Ok(());
         }
+        self.machine.stack.fuel.left = self.fuel;
+        let charged = self.machine.stack.fuel.charge(units);
+        self.fuel = self.machine.stack.fuel.left;
+        charged
     }
 
     /// Branches by the low half of the immediate where the condition holds, else by the high half.

@@ -143,8 +143,8 @@ impl<'m> Cursor<'_, 'm> {
     pub(super) fn allocate_list(&mut self, inst: &'m Inst) -> Result<()> {
         let element_type = self.machine.module.element_type_of(inst.high());
         let capacity = self.get::<i32>(inst.a) as u32;
+        self.burn_bytes(u64::from(capacity) * LIST_ELEMENT_BYTES)?;
         let list = List::new(element_type, capacity, Some(&self.machine.stack.limits().ledger))?;
-        self.burn_bytes(u64::from(capacity) * LIST_ELEMENT_BYTES);
         self.set_reference(inst.c, Ref::List(list));
         Ok(())
     }
@@ -152,8 +152,9 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn reserve_list(&mut self, inst: &'m Inst) -> Result<()> {
         let capacity = self.get::<i32>(inst.b) as u32;
-        self.reference(inst.a).list()?.reserve(capacity)?;
-        self.burn_bytes(u64::from(capacity) * LIST_ELEMENT_BYTES);
+        self.burn_bytes(u64::from(capacity) * LIST_ELEMENT_BYTES)?;
+        let ledger = &self.machine.stack.limits().ledger;
+        self.reference(inst.a).list()?.reserve_for(ledger, capacity)?;
         Ok(())
     }
 
@@ -167,8 +168,9 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn resize_list(&mut self, inst: &'m Inst) -> Result<()> {
         let length = self.get::<i32>(inst.b) as u32;
-        self.reference(inst.a).list()?.resize(length)?;
-        self.burn_bytes(u64::from(length) * LIST_ELEMENT_BYTES);
+        self.burn_bytes(u64::from(length) * LIST_ELEMENT_BYTES)?;
+        let ledger = &self.machine.stack.limits().ledger;
+        self.reference(inst.a).list()?.resize_for(ledger, length)?;
         Ok(())
     }
 
@@ -237,16 +239,16 @@ impl<'m> Cursor<'_, 'm> {
         narrow: impl FnOnce(V) -> S,
     ) -> Result<()> {
         let (count, scalar): (u64, S) = (self.get(inst.c), narrow(self.get(inst.part(0))));
+        self.burn_bytes(count.saturating_mul(size_of::<S>() as u64))?;
         self.reference(inst.a).buffer()?.fill(self.get(inst.b), count, scalar)?;
-        self.burn_bytes(count * size_of::<S>() as u64);
         Ok(())
     }
 
     #[inline(always)]
     pub(super) fn allocate_buffer(&mut self, inst: &'m Inst) -> Result<()> {
         let (length, alignment) = (self.get(inst.a), self.get::<i32>(inst.b) as u32);
+        self.burn_bytes(length)?;
         let buffer = Buffer::zeroed(length, alignment, Some(&self.machine.stack.limits().ledger))?;
-        self.burn_bytes(length);
         self.set_reference(inst.c, Ref::Buffer(buffer));
         Ok(())
     }
@@ -254,10 +256,10 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn clone_buffer(&mut self, inst: &'m Inst) -> Result<()> {
         let (length, alignment) = (self.get(inst.part(0)), self.get::<i32>(inst.part(1)) as u32);
+        self.burn_bytes(length)?;
         let budget = Some(&self.machine.stack.limits().ledger);
         let source = self.reference(inst.a).buffer()?;
         let copy = source.clone_range(self.get(inst.b), length, alignment, budget)?;
-        self.burn_bytes(length);
         self.set_reference(inst.c, Ref::Buffer(copy));
         Ok(())
     }
@@ -271,19 +273,19 @@ impl<'m> Cursor<'_, 'm> {
 
     #[inline(always)]
     pub(super) fn copy_bytes(&mut self, inst: &'m Inst) -> Result<()> {
-        let (source, target) = (self.reference(inst.a).buffer()?, self.reference(inst.part(0)).buffer()?);
         let length = self.get(inst.c);
+        self.burn_bytes(length)?;
+        let (source, target) = (self.reference(inst.a).buffer()?, self.reference(inst.part(0)).buffer()?);
         Buffer::copy(source, self.get(inst.b), target, self.get(inst.part(1)), length)?;
-        self.burn_bytes(length);
         Ok(())
     }
 
     #[inline(always)]
     pub(super) fn compare_bytes(&mut self, inst: &'m Inst) -> Result<()> {
-        let (left, right) = (self.reference(inst.a).buffer()?, self.reference(inst.part(0)).buffer()?);
         let length = self.get(inst.part(2));
+        self.burn_bytes(length)?;
+        let (left, right) = (self.reference(inst.a).buffer()?, self.reference(inst.part(0)).buffer()?);
         let equal = Buffer::equal(left, self.get(inst.b), right, self.get(inst.part(1)), length)?;
-        self.burn_bytes(length);
         self.set(inst.c, i32::from(equal));
         Ok(())
     }
@@ -291,8 +293,8 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn hash_bytes(&mut self, inst: &'m Inst) -> Result<()> {
         let length = self.get(inst.part(0));
+        self.burn_bytes(length)?;
         let hash = self.reference(inst.a).buffer()?.hash(self.get(inst.b), length)?;
-        self.burn_bytes(length);
         self.set(inst.c, hash);
         Ok(())
     }
