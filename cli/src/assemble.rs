@@ -1,11 +1,11 @@
 //! `incarnate assemble`: assembles a module file from text.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use incarnate_runtime::bytecode::assemble as assemble_text;
+use incarnate_runtime::bytecode::{assemble as assemble_text, open_regular_file};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
@@ -23,7 +23,9 @@ pub(super) struct AssembleArguments {
 
 pub(super) fn assemble(arguments: &AssembleArguments, out: &mut Console) -> Result<Verdict> {
     let (source, target) = (&arguments.file, &arguments.output);
-    let text = fs::read_to_string(source)
+    let mut text = String::new();
+    open_regular_file(source)?
+        .read_to_string(&mut text)
         .map_err(|error| Error::from(error).context(format!("reading '{}'", source.display())))?;
     let file = assemble_text(&text).context(|| format!("'{}'", source.display()))?;
     fs::write(target, &file).map_err(|error| Error::from(error).context(format!("writing '{}'", target.display())))?;

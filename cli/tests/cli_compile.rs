@@ -32,8 +32,7 @@ impl Scratch {
         let program = path.join("iree-compile");
         fs::write(&program, script).expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
-        let importer =
-            "#!/bin/sh\ntest -s \"$1\" || { echo 'ValueError: an empty model' >&2; exit 1; }\ncp \"$1\" \"$3\"\n";
+        let importer = "#!/bin/sh\nread -r line < \"$1\" || :\n[ -n \"$line\" -a \"$line\" != broken ] || { echo 'ValueError: a broken model' >&2; exit 1; }\ncp \"$1\" \"$3\"\n";
         fs::write(path.join("iree-import-onnx"), importer).expect("a file");
         fs::set_permissions(path.join("iree-import-onnx"), fs::Permissions::from_mode(0o755)).expect("permissions");
         scratch
@@ -135,13 +134,16 @@ fn errors_name_the_model_and_what_to_do() {
     let scratch = Scratch::with_compiler("errors");
     scratch.file("wrong.mlir", "module {\n  wrong.op\n}\n");
     scratch.file("empty.onnx", "");
+    scratch.file("broken.onnx", "broken");
     scratch.file("wrong.onnx", "module {\n  %0 = torch.operator \"onnx.Unique\"(%0) // wrong\n}\n");
     let error = scratch.error(&["run", "wrong.mlir"]);
     assert!(error.contains("wrong.mlir") && error.contains("line 2 (`wrong.op`): no such operation"), "{error}");
     let error = scratch.error(&["run", "wrong.onnx"]);
     assert!(error.contains("the ONNX operator Unique: no such operation"), "{error}");
+    let error = scratch.error(&["run", "broken.onnx"]);
+    assert!(error.contains("iree-import-onnx: ValueError: a broken model"), "{error}");
     let error = scratch.error(&["run", "empty.onnx"]);
-    assert!(error.contains("iree-import-onnx: ValueError: an empty model"), "{error}");
+    assert!(error.contains("not a model but an empty file"), "{error}");
     let error = scratch.error(&["compile", "flags", "-o", "x.vmfb"]);
     assert!(error.contains("'flags'"), "{error}");
     let nowhere = scratch.run("/nowhere", &["build", "wrong.mlir", "-o", "program"]);

@@ -288,11 +288,7 @@ impl Config {
 }
 
 fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopRemark>)> {
-    if module.is_dir() {
-        return Err(Error::invalid_argument(format!("'{}' is a folder", module.display())));
-    }
-    let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
-    let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
+    let verified = VerifiedModule::load(Arc::new(Contents::read(module)?))?;
     let output = crate::generate(&verified, options)?;
     let mut files = output.files(stem)?;
     if matches!(options.constants, Constants::Loaded(_)) {
