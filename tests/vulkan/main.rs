@@ -7,7 +7,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use incarnate_runtime::StatusCode;
@@ -17,11 +17,14 @@ use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::hal::local::loaders::VmvxLoader;
 use incarnate_runtime::hal::{Device, DeviceOptions, DriverRegistry};
 use incarnate_runtime::mapping::MappedFile;
-use incarnate_runtime::profile::{self, EventKind};
+use incarnate_runtime::profile::{self, EventKind, Track};
 use incarnate_runtime::vm::Ledger;
 use support::cases::{self, Case};
 use support::compare;
 use support::program::{Instance, Machine};
+
+/// Held while a device executes, because a profile contains what all devices of the process do meanwhile.
+static DEVICE: Mutex<()> = Mutex::new(());
 
 fn modules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vulkan/modules")
@@ -65,6 +68,7 @@ fn fault(case: &Case, module: &Path, devices: &[String]) -> Option<String> {
 #[test]
 fn models_return_what_is_expected() {
     let Some(parameters) = parameters() else { return };
+    let _executing = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     let models = cases::models();
     let mut files: Vec<PathBuf> = std::fs::read_dir(modules()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -136,6 +140,7 @@ fn features_that_a_device_lacks_are_named() {
 #[test]
 fn profiles_contain_the_times_of_dispatches() {
     let Some(parameters) = parameters() else { return };
+    let _executing = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     let models = cases::models();
     let model = models.iter().find(|row| row.folder.ends_with("mlp")).unwrap();
     let call = &model.cases[0].calls[0];
@@ -147,7 +152,8 @@ fn profiles_contain_the_times_of_dispatches() {
     profile::start();
     instance.call(&call.function, &call.inputs).unwrap();
     let recording = profile::stop();
-    let track = recording.tracks.iter().find(|track| track.thread == "vulkan queue 0").unwrap();
+    let is_of_device = |track: &&Track| track.thread.starts_with("vulkan ") && track.thread.ends_with(" queue 0");
+    let track = recording.tracks.iter().find(is_of_device).unwrap();
     let dispatches: Vec<_> = track.events.iter().filter(|event| event.kind == EventKind::Dispatch).collect();
     assert!(dispatches.len() > 1, "{dispatches:?}");
     for event in &dispatches {

@@ -200,6 +200,11 @@ impl Buffer {
         core::ptr::eq(self.root(), other.root())
     }
 
+    /// A number that views of the same allocation share, and no others that live at the same time.
+    pub(super) fn allocation_key(&self) -> usize {
+        core::ptr::from_ref(self.root()).addr()
+    }
+
     /// Checks a range of this buffer, where [`WHOLE_BUFFER`] means the rest of it, and gives it in host sizes.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use super::remote::{self, Staged};
-use crate::vm::{Charge, Ledger, Meter, TryLock};
+use crate::vm::{Charge, Fuel, Ledger, Meter, TryLock};
 use crate::{Error, Result, ref_object};
 
 bitflags! {
@@ -236,7 +236,7 @@ impl CommandBuffer {
                     // Calls with limits have no inline execution, so that operations are charged where they are submitted.
                     let result = match remote::is_needed(commands, &[]) {
                         false => execute(commands, &[], None),
-                        true => Staged::new(commands, &[], Ledger::HOST).and_then(|staged| {
+                        true => Staged::new(commands, &[], Ledger::HOST, &mut Fuel::default()).and_then(|staged| {
                             execute(&staged.commands, &staged.table, None)?;
                             staged.write_back()
                         }),

@@ -198,9 +198,12 @@ impl Fence {
     pub(super) fn signallers(&self) -> Option<Vec<Arc<dyn WaitParticipant>>> {
         let mut tasks = Vec::new();
         for (semaphore, payload) in self.timepoints() {
+            if semaphore.query().ok()? >= payload {
+                continue;
+            }
             match semaphore.signaller(payload) {
                 Some(task) => tasks.push(task),
-                // It may have been signalled since the caller asked.
+                // It may have been signalled meanwhile.
                 None if semaphore.query().ok()? >= payload => {}
                 None => return None,
             }

@@ -227,9 +227,15 @@ impl Queue {
         &self,
         wait: Option<&Fence>,
         operation: Operation,
-        completion: Completion<'_>,
+        mut completion: Completion<'_>,
         limits: CallLimits<'_>,
     ) -> Result<()> {
+        if limits.ledger().is_limited()
+            && let Operation::Execute { command_buffer, bindings } = &operation
+            && command_buffer.commands().is_ok_and(|commands| remote::is_needed(commands, bindings))
+        {
+            completion.keep_ledger();
+        }
         // Only a fence can be unreached.
         let Some(wait) = wait else { return completion.finish(Err(Error::internal("no fence is pending"))) };
         match charge(operation.extent(), wait, limits.ledger()) {

@@ -417,6 +417,8 @@ pub struct Completion<'a> {
 #[derive(Default)]
 struct BetweenDevices {
     predecessors: Predecessors,
+    /// That of the program, for copies that a deferred execution makes.
+    ledger: Option<Ledger>,
     before_signal: Option<BeforeSignal>,
 }
 
@@ -471,8 +473,14 @@ impl<'a> Completion<'a> {
         self.between_devices.get_or_insert_default().predecessors = predecessors;
     }
 
-    pub(super) fn ledger(&self) -> &'a Ledger {
-        self.ledger
+    pub(super) fn ledger(&self) -> &Ledger {
+        let kept = self.between_devices.as_ref().and_then(|devices| devices.ledger.as_ref());
+        kept.unwrap_or(self.ledger)
+    }
+
+    /// Keeps the ledger of the call beyond its end.
+    pub(super) fn keep_ledger(&mut self) {
+        self.between_devices.get_or_insert_default().ledger = Some(self.ledger.clone());
     }
 
     pub(super) fn before_signal(&mut self, body: BeforeSignal) {

@@ -13,7 +13,8 @@ use super::command_buffer::CommandBuffer;
 use super::commands::{BufferBinding, Command, Commands, WorkgroupCount};
 use super::memory::{BufferParameters, MemoryAccess};
 use super::queue::{Backend, Completion};
-use crate::vm::{Ledger, MaybeOwned, array};
+use crate::bytecode::imports::BYTES_PER_STEP;
+use crate::vm::{Fuel, Ledger, MaybeOwned, array};
 use crate::{Error, Result};
 
 /// Bytes that are copied at once. It bounds the memory for a copy.
@@ -40,7 +41,9 @@ pub(super) fn execute(
     if !is_staged || backend.executable_cache().is_some() {
         return backend.execute(command_buffer, table, completion);
     }
-    let staged = command_buffer.commands().and_then(|commands| Staged::new(commands, table, completion.ledger()));
+    let mut fuel = Fuel::of(completion.meter());
+    let staged =
+        command_buffer.commands().and_then(|commands| Staged::new(commands, table, completion.ledger(), &mut fuel));
     match staged {
         Ok(Staged { commands, table, copies, written }) => {
             completion.before_signal(Box::new(move || write_back(&copies, &written)));
@@ -55,14 +58,15 @@ pub(super) fn execute(
 pub(super) struct Staged {
     pub(super) commands: Commands,
     pub(super) table: Vec<BufferBinding<'static>>,
+    /// In the order of their keys.
     copies: Vec<Copy>,
     written: Vec<Range>,
 }
 
 /// The copy of one allocation.
 struct Copy {
-    /// A buffer of the allocation.
-    device: Arc<Buffer>,
+    /// That of [`Buffer::allocation_key`].
+    key: usize,
     host: Arc<Buffer>,
 }
 
@@ -74,15 +78,23 @@ struct Range {
 }
 
 impl Staged {
-    /// Copies what commands read and write.
-    pub(super) fn new(commands: &Commands, table: &[BufferBinding<'_>], ledger: &Ledger) -> Result<Staged> {
+    /// Copies what commands read and write. The bytes of both directions are charged before.
+    pub(super) fn new(
+        commands: &Commands,
+        table: &[BufferBinding<'_>],
+        ledger: &Ledger,
+        fuel: &mut Fuel,
+    ) -> Result<Staged> {
         let (used, written) = ranges(commands, table)?;
+        let bytes = used.iter().chain(&written).fold(0u64, |sum, range| sum.saturating_add(range.length as u64));
+        fuel.charge(bytes.div_ceil(BYTES_PER_STEP))?;
         let mut copies: Vec<Copy> = Vec::new();
         for range in &used {
-            if host_of(&copies, &range.buffer).is_none() {
+            let key = range.buffer.allocation_key();
+            if copies.last().is_none_or(|copy| copy.key != key) {
                 let length = range.buffer.allocation_length();
                 let host = Allocator::new().allocate_charged(BufferParameters::DEVICE, length, ledger)?;
-                copies.push(Copy { device: Arc::clone(&range.buffer), host });
+                copies.push(Copy { key, host });
             }
             move_bytes(&copies, range, |host, at, bytes| {
                 range.buffer.read((range.offset + at) as u64, bytes)?;
@@ -114,17 +126,15 @@ impl Range {
     fn position(&self) -> u64 {
         self.buffer.byte_offset() + self.offset as u64
     }
-
-    fn is(&self, buffer: &Arc<Buffer>, offset: usize, length: usize) -> bool {
-        Arc::ptr_eq(&self.buffer, buffer) && (self.offset, self.length) == (offset, length)
-    }
 }
 
 fn host_of<'a>(copies: &'a [Copy], buffer: &Buffer) -> Option<&'a Arc<Buffer>> {
-    copies.iter().find(|copy| copy.device.same_allocation(buffer)).map(|copy| &copy.host)
+    let at = copies.binary_search_by_key(&buffer.allocation_key(), |copy| copy.key).ok()?;
+    copies.get(at).map(|copy| &copy.host)
 }
 
-/// Returns the ranges of memory that the host cannot access: those that commands use, and those that they may write.
+/// Returns the ranges of memory that the host cannot access: those that commands use, and those that they may write. Both are in the
+/// order of the allocations' keys, and those of a buffer do not overlap.
 fn ranges(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<(Vec<Range>, Vec<Range>)> {
     let (mut used, mut written) = (Vec::<Range>::new(), Vec::<Range>::new());
     let mut add = |(buffer, offset, length): (&Arc<Buffer>, usize, usize), is_written: bool| {
@@ -133,9 +143,7 @@ fn ranges(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<(Vec<Range
         }
         let is_written = is_written && buffer.access().contains(MemoryAccess::WRITE);
         for rows in core::iter::once(&mut used).chain(is_written.then_some(&mut written)) {
-            if !rows.iter().any(|row| row.is(buffer, offset, length)) {
-                rows.push(Range { buffer: Arc::clone(buffer), offset, length });
-            }
+            rows.push(Range { buffer: Arc::clone(buffer), offset, length });
         }
     };
     for command in &commands.list {
@@ -156,7 +164,22 @@ fn ranges(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<(Vec<Range
             add(commands.resolve_binding(binding, table)?, is_written);
         }
     }
-    Ok((used, written))
+    Ok((merged(used), merged(written)))
+}
+
+/// Merges ranges of a buffer that overlap or follow each other.
+fn merged(mut rows: Vec<Range>) -> Vec<Range> {
+    rows.sort_unstable_by_key(|row| (row.buffer.allocation_key(), Arc::as_ptr(&row.buffer).addr(), row.offset));
+    let mut merged: Vec<Range> = Vec::new();
+    for row in rows {
+        match merged.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.buffer, &row.buffer) && row.offset <= last.offset + last.length => {
+                last.length = last.length.max(row.offset + row.length - last.offset);
+            }
+            _ => merged.push(row),
+        }
+    }
+    merged
 }
 
 fn write_back(copies: &[Copy], written: &[Range]) -> Result<()> {

@@ -21,6 +21,7 @@ use crate::pipeline_cache::{PipelineCache, default_folder};
 use crate::queues::{MOST_QUEUES, QueueOptions};
 use crate::recorder::{allocation_of, record};
 use crate::replays::Replays;
+use crate::staging;
 use crate::submissions::{Operands, Submissions};
 use crate::{Error, Result};
 
@@ -183,7 +184,7 @@ impl VulkanBackend {
             Operation::Fill { target, offset, length, pattern, pattern_length } if self.owns(target) => {
                 commands.fill(range(target, *offset, *length), *pattern, *pattern_length)
             }
-            Operation::Update { source, target, offset } if self.owns(target) => {
+            Operation::Update { source, target, offset } if self.owns(target) && is_staged_at_once(source) => {
                 commands.update(source, range(target, *offset, source.len() as u64))
             }
             Operation::Copy { source, source_offset, target, target_offset, length }
@@ -195,6 +196,11 @@ impl VulkanBackend {
         };
         Some(recorded.and_then(|()| commands.finalize()).map(|()| commands))
     }
+}
+
+/// Returns true if an update is one command: the host stages longer ones in pieces.
+const fn is_staged_at_once(source: &[u8]) -> bool {
+    source.len() as u64 <= staging::STAGED_BYTES
 }
 
 /// Returns true if a transfer accesses memory of a device that the host cannot access in place.
@@ -249,8 +255,9 @@ impl Backend for VulkanBackend {
                 self.owns_operands(command_buffer, bindings)
             }
             Submitted::Operation(Operation::Barrier | Operation::Release(_)) => true,
-            Submitted::Operation(Operation::Fill { target, .. } | Operation::Update { target, .. }) => {
-                self.owns(target)
+            Submitted::Operation(Operation::Fill { target, .. }) => self.owns(target),
+            Submitted::Operation(Operation::Update { source, target, .. }) => {
+                self.owns(target) && is_staged_at_once(source)
             }
             Submitted::Operation(Operation::Copy { source, target, .. }) => self.owns(source) && self.owns(target),
             Submitted::Operation(_) => false,

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
-use incarnate_hal::BindingPointer;
 use incarnate_hal::backend::HostMemory;
+use incarnate_hal::{BindingPointer, MINIMUM_ALIGNMENT};
 
 use crate::error::Checked;
 use crate::gpu::Gpu;
@@ -97,7 +97,10 @@ impl Block {
         let page = usize::try_from(gpu.properties.host_pointer_alignment?).ok()?;
         let (start, size) = memory.pages(page)?;
         let offset = memory.address().0.addr() - start.0.addr();
-        if !(offset as u64).is_multiple_of(gpu.properties.limits.min_storage_buffer_offset_alignment.max(1)) {
+        // What `DeviceMemory` guarantees and what bindings of any kind require: all are powers of two.
+        let limits = &gpu.properties.limits;
+        let alignment = limits.min_storage_buffer_offset_alignment.max(limits.min_uniform_buffer_offset_alignment);
+        if !(offset as u64).is_multiple_of(alignment.max(MINIMUM_ALIGNMENT as u64)) {
             return None;
         }
         let handle = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;

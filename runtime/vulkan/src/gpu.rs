@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls Vulkan")]
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +20,17 @@ use crate::{Error, Result};
 /// Recordings whose objects are kept. It bounds memory and no speed but that of programs with more operations at once.
 const MOST_OBJECTS: usize = 32;
 
+/// How long a thread waits before it asks a driver again that has no memory.
+const WITHOUT_MEMORY: Duration = Duration::from_millis(1);
+
+/// The devices that this process has created.
+static DEVICES: AtomicUsize = AtomicUsize::new(0);
+
 /// A logical device. Every object of it keeps a share.
 pub(crate) struct Gpu {
     pub(crate) raw: ash::Device,
+    /// How many devices this process created before.
+    pub(crate) number: usize,
     pub(crate) properties: Properties,
     pub(crate) push_descriptors: Option<ash::khr::push_descriptor::Device>,
     pub(crate) external_host_memory: Option<ash::ext::external_memory_host::Device>,
@@ -60,6 +69,7 @@ impl Gpu {
         })?;
         Ok(Gpu {
             raw,
+            number: DEVICES.fetch_add(1, Ordering::Relaxed),
             properties,
             push_descriptors,
             external_host_memory,
@@ -108,7 +118,7 @@ impl Gpu {
         Ok(Point { queue, number })
     }
 
-    /// Returns true if a submission is done.
+    /// Returns true if a submission is done; false if the driver has no memory for the answer.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost.
@@ -116,10 +126,11 @@ impl Gpu {
         self.check()?;
         // SAFETY: the semaphore is a timeline of this device.
         let value = unsafe { self.raw.get_semaphore_counter_value(self.queue(point.queue)?.timeline) };
-        Ok(self.noticing(value, "asking for the progress of commands")? >= point.number)
+        Ok(self.answered(value, "asking for the progress of commands")?.is_some_and(|value| value >= point.number))
     }
 
-    /// Blocks until a submission is done or the time has passed; returns true if it is done.
+    /// Blocks until a submission is done or the time has passed, or for a moment if the driver has no memory for the wait; returns true
+    /// if it is done.
     ///
     /// # Errors
     /// UNAVAILABLE if the device is lost.
@@ -131,7 +142,29 @@ impl Gpu {
         // SAFETY: the semaphore is a timeline of this device.
         match unsafe { self.raw.wait_semaphores(&info, timeout) } {
             Err(vk::Result::TIMEOUT) => Ok(false),
-            result => self.noticing(result, "waiting for commands").map(|()| true),
+            result => {
+                let is_done = self.answered(result, "waiting for commands")?.is_some();
+                if !is_done {
+                    std::thread::sleep(WITHOUT_MEMORY);
+                }
+                Ok(is_done)
+            }
+        }
+    }
+
+    /// Returns what the driver answers about submissions; `None` if it has no memory for that, which says nothing about them: they may
+    /// use their operands still. After any other error nothing can be known of the device, and it counts as lost.
+    ///
+    /// # Errors
+    /// UNAVAILABLE if the device is lost.
+    fn answered<T>(&self, answer: Result<T, vk::Result>, what: &str) -> Result<Option<T>> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(vk::Result::ERROR_OUT_OF_HOST_MEMORY | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) => Ok(None),
+            Err(_) => {
+                self.lose(what);
+                self.check().map(|()| None)
+            }
         }
     }
 
@@ -149,7 +182,7 @@ impl Gpu {
         let before = Instant::now();
         let device = vk::CalibratedTimestampInfoEXT::default().time_domain(vk::TimeDomainEXT::DEVICE);
         let value = self.calibrated_timestamps.as_ref().and_then(|functions| {
-            // SAFETY: the device has the extension, all of which tell the time of the device.
+            // SAFETY: the device has the extension and this domain: `Instance::devices` asked for both.
             unsafe { functions.get_calibrated_timestamps(&[device]) }.ok()?.0.first().copied()
         });
         (before + before.elapsed() / 2, value.unwrap_or(last))

@@ -94,7 +94,18 @@ impl Instance {
     pub(crate) fn devices(&self) -> Result<Vec<Properties>> {
         // SAFETY: the instance lives.
         let devices = unsafe { self.raw.enumerate_physical_devices() }.checked("enumerating Vulkan devices")?;
-        Ok(devices.into_iter().filter_map(|device| Properties::of(&self.raw, device)).collect())
+        let clocks = ash::ext::calibrated_timestamps::Instance::new(&self._entry, &self.raw);
+        let tells_time = |device: vk::PhysicalDevice| {
+            // SAFETY: the caller asks for devices of this instance that have the extension.
+            let domains = unsafe { clocks.get_physical_device_calibrateable_time_domains(device) };
+            domains.is_ok_and(|domains| domains.contains(&vk::TimeDomainEXT::DEVICE))
+        };
+        let with_clock = |mut properties: Properties| {
+            properties.has_calibrated_timestamps &= tells_time(properties.physical);
+            properties
+        };
+        let devices = devices.into_iter().filter_map(|device| Properties::of(&self.raw, device));
+        Ok(devices.map(with_clock).collect())
     }
 }
 

@@ -350,7 +350,7 @@ impl Allocation {
 // SAFETY: the length never changes. The address is that of mapped memory of the block, which the allocation keeps and which stays
 // mapped until it is freed; the range is within the block and belongs to this allocation alone. The memory is coherent. Vulkan aligns
 // mapped addresses to at least 64 bytes, and the offset is a multiple of `ALIGNMENT`. Imported memory has the guarantees of `HostMemory`,
-// which the block keeps.
+// which the block keeps, and `Block::import` checks its alignment.
 unsafe impl DeviceMemory for Allocation {
     fn length(&self) -> usize {
         self.length as usize

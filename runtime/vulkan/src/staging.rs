@@ -9,7 +9,7 @@ use incarnate_hal::QueueAffinity;
 use std::sync::Arc;
 
 /// Bytes that are staged at once. It bounds the memory for a copy.
-const STAGED_BYTES: u64 = 16 << 20;
+pub(crate) const STAGED_BYTES: u64 = 16 << 20;
 
 fn context(allocation: &Allocation) -> Context {
     Context::new(Arc::clone(allocation.gpu()), Arc::clone(allocation.heap()))
@@ -52,11 +52,14 @@ pub(crate) fn write(target: &Allocation, offset: u64, source: &[u8]) -> Result<(
 /// Copies bytes out of memory that the host cannot access.
 pub(crate) fn read(source: &Allocation, offset: u64, target: &mut [u8]) -> Result<()> {
     let staged = source.heap().allocate_mapped(STAGED_BYTES.min(target.len() as u64))?;
-    let mut read = 0;
+    let (mut read, total) = (0, target.len() as u64);
     for chunk in target.chunks_mut(STAGED_BYTES as usize) {
         copy(source, offset + read, &staged, 0, chunk.len() as u64)?;
         staged.read_mapped(0, chunk)?;
         read += chunk.len() as u64;
+        if total > STAGED_BYTES {
+            tracing::debug!(copied = read, total, "copying from memory of a Vulkan device");
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Operations that the device has not finished, and the threads that wait for it.
 //!
-//! Operations are finished by queue, in the order of their submission, and each after those that it follows on other queues: so the
-//! fence of an operation is never signalled before that of one that it waited for.
+//! Operations are taken to be finished by queue, in the order of their submission, and each after those that it follows are over: so
+//! the fence of an operation is never signalled before that of one that it waited for.
 //!
 //! A thread that waits for an operation's fence waits for the device itself and finishes what is done. A thread for each queue does
 //! that if no other thread waits.
@@ -55,8 +55,6 @@ pub(crate) struct Submissions {
     changed: Vec<Condvar>,
     /// Notified when a fence is signalled while a thread waits for that.
     signalled: Condvar,
-    /// Threads that wait for `signalled`.
-    blocked: AtomicUsize,
     /// Operations whose fence is not signalled.
     running: AtomicUsize,
 }
@@ -65,6 +63,8 @@ struct State {
     /// By queue.
     queues: Vec<Lane>,
     has_ended: bool,
+    /// Threads that wait for `Submissions::signalled`.
+    blocked: usize,
 }
 
 /// The operations of a queue, in order, and its thread.
@@ -80,6 +80,8 @@ pub(crate) struct Ticket {
     queue: usize,
     /// The submissions that are done when the device has done the operation, at most one of each queue.
     points: Vec<Point>,
+    /// Set, with the state locked, when a thread takes the operation to finish it.
+    is_taken: AtomicBool,
     /// The thread that finishes the operation, and how it ended.
     ending: OnceLock<(ThreadId, Result<()>)>,
     is_signalled: AtomicBool,
@@ -118,13 +120,12 @@ enum Next {
 impl Submissions {
     pub(crate) fn new(gpu: Arc<Gpu>) -> Arc<Submissions> {
         let count = gpu.queue_count();
-        let state = State { queues: (0..count).map(|_| Lane::default()).collect(), has_ended: false };
+        let state = State { queues: (0..count).map(|_| Lane::default()).collect(), has_ended: false, blocked: 0 };
         Arc::new(Submissions {
             gpu,
             state: Mutex::new(state),
             changed: (0..count).map(|_| Condvar::new()).collect(),
             signalled: Condvar::new(),
-            blocked: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
         })
     }
@@ -159,9 +160,9 @@ impl Submissions {
         match started.and_then(|()| self.send(queue, &operands, &predecessors)) {
             Ok(points) => {
                 let submissions = Arc::clone(self);
+                let (is_taken, is_signalled) = (AtomicBool::new(false), AtomicBool::new(false));
                 let ending = OnceLock::new();
-                let ticket = Ticket { submissions, queue, points, ending, is_signalled: AtomicBool::new(false) };
-                let ticket = Arc::new(ticket);
+                let ticket = Arc::new(Ticket { submissions, queue, points, is_taken, ending, is_signalled });
                 let completion = completion.detach();
                 completion.set_participant(&(Arc::clone(&ticket) as Arc<dyn WaitParticipant>));
                 self.running.fetch_add(1, Ordering::SeqCst);
@@ -233,30 +234,38 @@ impl Submissions {
             };
             drop(state);
             if self.wait(&points) && !self.finish_done(queue) {
-                self.wait_for_signal();
+                self.wait_for_predecessors(queue);
             }
         }
     }
 
-    /// Waits until another thread has signalled a fence, which an operation comes after.
-    fn wait_for_signal(&self) {
-        self.blocked.fetch_add(1, Ordering::SeqCst);
-        // A signal just before is noticed after the time at the latest.
-        drop(self.signalled.wait_timeout(self.lock(), EXAMINE_EVERY));
-        self.blocked.fetch_sub(1, Ordering::SeqCst);
+    /// Waits until another thread has signalled a fence if the first operation of a queue comes after one that is not over. The device
+    /// has done both, so that other threads finish what is before it.
+    fn wait_for_predecessors(&self, queue: usize) {
+        let mut state = self.lock();
+        let first = state.queues.get(queue).and_then(|lane| lane.operations.front());
+        if first.is_some_and(|operation| operation.predecessors.iter().any(|ticket| !ticket.is_over())) {
+            // A thread that signals from now on locks the state afterwards, and sees this one.
+            state.blocked += 1;
+            state = self.signalled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.blocked -= 1;
+        }
     }
 
-    /// Finishes the operations of a queue that the device has done; all of them if it is lost. Returns true if there was one.
+    /// Finishes the operations of a queue that the device has done, and those of other queues that come before; all of them if the
+    /// device is lost. Returns true if there was one.
     fn finish_done(&self, queue: usize) -> bool {
-        let mut any = false;
+        let (mut any, mut at) = (false, queue);
         loop {
-            match self.next(queue) {
-                Next::Operation(operation) => self.finish(operation),
-                // Its operations are done, and depend only on those that were submitted before.
-                Next::After(other) if self.finish_done(other) => {}
-                Next::After(_) | Next::Nothing => return any,
+            match self.next(at) {
+                Next::Operation(operation) => {
+                    self.finish(operation);
+                    (any, at) = (true, queue);
+                }
+                // An operation comes after those only that were submitted before, so that this ends.
+                Next::After(other) => at = other,
+                Next::Nothing => return any,
             }
-            any = true;
         }
     }
 
@@ -265,13 +274,14 @@ impl Submissions {
         let Some(lane) = state.queues.get_mut(queue) else { return Next::Nothing };
         let Some(operation) = lane.operations.front() else { return Next::Nothing };
         if let Some(before) = operation.predecessors.iter().find(|ticket| !ticket.is_over()) {
-            // Those of this queue were taken before, by another thread.
-            return if before.queue == queue { Next::Nothing } else { Next::After(before.queue) };
+            // What is taken is finished by another thread, or by a caller of this one.
+            return if before.is_taken.load(Ordering::Relaxed) { Next::Nothing } else { Next::After(before.queue) };
         }
         // An error is that of a lost device, on which nothing more is done.
         if !operation.ticket.points.iter().all(|point| self.gpu.is_done(*point).unwrap_or(true)) {
             return Next::Nothing;
         }
+        operation.ticket.is_taken.store(true, Ordering::Relaxed);
         lane.operations.pop_front().map_or(Next::Nothing, Next::Operation)
     }
 
@@ -291,7 +301,7 @@ impl Submissions {
         let _ = completion.finish(result);
         ticket.is_signalled.store(true, Ordering::Release);
         self.running.fetch_sub(1, Ordering::SeqCst);
-        if self.blocked.load(Ordering::SeqCst) > 0 {
+        if self.lock().blocked > 0 {
             self.signalled.notify_all();
         }
     }
@@ -307,9 +317,9 @@ impl Submissions {
         while self.running.load(Ordering::SeqCst) > Finishing::count(self) {
             let mut any = false;
             for queue in 0..self.gpu.queue_count() {
-                let last =
-                    self.lock().queues.get(queue).and_then(|lane| Some(lane.operations.back()?.ticket.points.clone()));
-                if let Some(points) = last {
+                let first =
+                    self.lock().queues.get(queue).and_then(|lane| Some(lane.operations.front()?.ticket.points.clone()));
+                if let Some(points) = first {
                     self.wait(&points);
                     any |= self.finish_done(queue);
                 }

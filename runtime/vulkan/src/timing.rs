@@ -127,7 +127,7 @@ impl Timing {
             };
             Some((at(start), time(end.wrapping_sub(start) & mask), facts))
         });
-        profile::record_device(&format!("vulkan queue {queue}"), events);
+        profile::record_device(&format!("vulkan {} queue {queue}", self.gpu.number), events);
     }
 }
 
