@@ -46,8 +46,8 @@ const WORDS: &[(&str, &str)] = &[
     ("#loc", MLIR_TEXT),
 ];
 
-/// Bytes of a safetensors file before its header, a JSON object: the header's length.
-const SAFETENSORS_LENGTH: usize = 8;
+/// The upper half of the length at the start of a safetensors file, and the header behind it, a JSON object. A text has no zeros there.
+const SAFETENSORS: (usize, &[u8]) = (4, b"\0\0\0\0{");
 /// The position and the text of TensorFlow Lite's identifier.
 const TENSORFLOW_LITE: (usize, &[u8]) = (4, b"TFL3");
 /// The position and the text of the identifier of archives of tar.
@@ -71,7 +71,7 @@ pub fn kind_of(start: &[u8]) -> Option<&'static str> {
     if start.iter().all(|byte| *byte == 0) {
         return Some("a file of zeros: was a download cut off?");
     }
-    if start.get(SAFETENSORS_LENGTH..).is_some_and(|header| header.starts_with(b"{")) {
+    if has(SAFETENSORS) {
         return Some("an archive of parameters (safetensors), which --parameters= passes");
     }
     if has(TENSORFLOW_LITE) {
@@ -127,6 +127,7 @@ mod tests {
         assert!(named(b"", "empty") && named(b"\x7fELF\x02\x01", "ELF") && named(b"<!DOCTYPE html>", "download"));
         assert!(named(b"\x58\0\0\0\0\0\0\0{\"a\":", "safetensors") && named(&[8, 9, 0x12, 7, b'p'], "ONNX"));
         assert!(named(b"// A model.\n\n  func.func @f()", "MLIR text") && named(b"module @m {", "MLIR text"));
+        assert!(named(b"\nmodule {\n}", "MLIR text") && named(b"#attr = {", "a text file"));
         assert!(named(b"// x\nvm.module @m {", "assemble") && named(b"Hello \xc3", "a text file"));
         assert!(named(&[0; 30], "zeros") && named(b"\x1c\0\0\0TFL3", "TensorFlow Lite"));
         assert!(named(&[8, 1, 0x12, 7], "SavedModel") && named(b"PK\x03\x04\x14\0", "ZIP"));

@@ -89,7 +89,7 @@ impl Signature {
         Declaration::parse(text)?.agrees_with(&arguments, &results).then_some(text)
     }
 
-    /// Returns the text of a function's declaration if it has one that holds without a look at the function's code; see
+    /// Returns the text of a function's declaration if it has one that is taken as it is, without a look at the function's code; see
     /// [`recovered_declarations`](crate::recovered_declarations).
     #[must_use]
     pub fn certain(module: &Module, function: u32) -> Option<&str> {

@@ -36,8 +36,8 @@ use operation::sealed::Tiled;
 /// Runs all iterations of the loops, the outermost first; in another order where the operation allows that: see [`Sums`].
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads. So are
-///   those that [`Gather::bytes`] names.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them for reads, of the operands and of
+///   the output. So are those that [`Gather::bytes`] names. What is read between the output's elements is not used.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(

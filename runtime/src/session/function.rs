@@ -79,8 +79,9 @@ impl Function {
         self.function.attribute(DECLARATION)
     }
 
-    /// Returns the names and types of the inputs. Where the module declares none, they are recovered from the code of the
-    /// function: the element type and the static extents of each tensor that it checks. A translated module contains them.
+    /// Returns the names and types of the inputs. Where the module declares none, or others than the code has, they are recovered
+    /// from the code of the function: the element type and the static extents of each tensor that it checks. A translated module
+    /// contains them.
     ///
     /// ```
     /// use incarnate_runtime::hal::ElementType;

@@ -75,7 +75,7 @@ pub struct Export {
     pub name: &'static str,
     /// Ordinal among the internal functions.
     pub function: u32,
-    /// The declaration that is recovered from the function's body; empty if an attribute declares it.
+    /// The declaration that is recovered from the function's body; empty if an attribute declares it and agrees with the body.
     pub recovered: &'static str,
 }
 

@@ -313,13 +313,16 @@ impl Inner {
         let capacity = capacity.max(before + before / 2);
         let bytes = |elements: usize| (elements as u64).saturating_mul(self.elements.element_size() as u64);
         let (before, after) = (bytes(before), bytes(capacity));
-        if let Some(ledger) = ledger.filter(|_| self.charge.is_none()) {
-            self.charge = ledger.charge(before)?;
-        }
+        // A list that does not grow is not charged from then on: what is new returns its charge.
+        let mut new = ledger.filter(|_| self.charge.is_none()).map(|ledger| ledger.charge(before)).transpose()?;
+        let charge = new.as_mut().unwrap_or(&mut self.charge);
         // The elements move: both copies exist for a moment.
-        self.charge.grow(after)?;
+        charge.grow(after)?;
         let reserved = self.elements.reserve(capacity);
-        self.charge.shrink(if reserved.is_ok() { before } else { after });
+        charge.shrink(if reserved.is_ok() { before } else { after });
+        if let Some(new) = new.filter(|_| reserved.is_ok()) {
+            self.charge = new;
+        }
         reserved
     }
 }

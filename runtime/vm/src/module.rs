@@ -200,8 +200,8 @@ pub trait Module: Send + Sync + fmt::Debug {
             .map(|row| row.1)
     }
 
-    /// The declaration of an exported function: the value of its attribute `iree.abi.declaration` or, where it has none, what
-    /// is recovered from its body.
+    /// The declaration of an exported function: the value of its attribute `iree.abi.declaration` or, where it has none or one that
+    /// contradicts its body, what is recovered from that.
     fn declaration(&self, export: u32) -> Option<&str> {
         self.function_attribute_value(Linkage::Export, export, incarnate_bytecode::DECLARATION)
     }

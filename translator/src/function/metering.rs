@@ -3,6 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
 use incarnate_bytecode::ir::{Op, Value};
+use incarnate_bytecode::isa::Opcode;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
@@ -14,8 +15,8 @@ use super::tree::{Node, Sequence};
 pub(super) enum BulkWork {
     /// A number of bytes.
     Bytes(Value),
-    /// A number of elements. Each counts as eight bytes, the widest element: narrower ones are not cheaper to fill.
-    Elements(Value),
+    /// A number of elements, and the bytes of each.
+    Elements(Value, u64),
     /// A number of list elements.
     ListElements(Value),
 }
@@ -28,12 +29,22 @@ pub(super) fn bulk_work(op: &Op) -> Option<BulkWork> {
         | Op::BufferCopy { length, .. }
         | Op::BufferCompare { length, .. }
         | Op::BufferHash { length, .. } => BulkWork::Bytes(*length),
-        Op::BufferFill { length, .. } => BulkWork::Elements(*length),
+        Op::BufferFill { opcode, length, .. } => BulkWork::Elements(*length, filled_bytes(*opcode)),
         Op::ListAlloc { capacity: count, .. }
         | Op::ListReserve { capacity: count, .. }
         | Op::ListResize { size: count, .. } => BulkWork::ListElements(*count),
         _ => return None,
     })
+}
+
+/// Bytes of an element that an instruction `buffer.fill.*` writes.
+fn filled_bytes(opcode: Opcode) -> u64 {
+    match opcode {
+        Opcode::BufferFillI8 => 1,
+        Opcode::BufferFillI16 => 2,
+        Opcode::BufferFillI32 | Opcode::BufferFillF32 => 4,
+        _ => 8,
+    }
 }
 
 impl Emitter<'_, '_> {
@@ -96,9 +107,9 @@ impl Emitter<'_, '_> {
                 let length = self.typed(length);
                 quote!(stack.charge_bytes(#length as u64))
             }
-            BulkWork::Elements(count) => {
-                let count = self.typed(count);
-                quote!(stack.charge_bytes((#count as u64).saturating_mul(8)))
+            BulkWork::Elements(count, width) => {
+                let (count, width) = (self.typed(count), Literal::u64_unsuffixed(width));
+                quote!(stack.charge_bytes((#count as u64).saturating_mul(#width)))
             }
             BulkWork::ListElements(count) => {
                 let count = self.typed(count);

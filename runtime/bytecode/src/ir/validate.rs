@@ -16,7 +16,7 @@ impl Function {
     /// operands where the operation tells them.
     ///
     /// # Errors
-    /// INTERNAL, naming the first thing that is wrong.
+    /// INTERNAL, naming the first violation.
     pub fn validate(&self) -> Result<()> {
         let graph = Graph::of(self);
         let dominators = graph.dominators();

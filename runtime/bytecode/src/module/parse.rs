@@ -54,7 +54,7 @@ impl Module {
         }
         let version = reader.u32(root, Fields::VT_VERSION, 0)?;
 
-        let mut builder = Builder { archive: &archive, flatbuffer, reader };
+        let mut builder = Builder { archive: &archive, flatbuffer, reader, signature_bytes: Vec::new() };
         let attributes = builder.attributes(root, Fields::VT_ATTRIBUTES)?;
         let types = builder.types(root)?;
         let dependencies = builder.dependencies(root)?;
@@ -126,6 +126,8 @@ struct Builder<'a> {
     archive: &'a Archive,
     flatbuffer: &'a [u8],
     reader: Reader<'a>,
+    /// The bytes of each function's signature.
+    signature_bytes: Vec<usize>,
 }
 
 impl<'a> Builder<'a> {
@@ -239,6 +241,9 @@ impl<'a> Builder<'a> {
                     "exports[{index}] `{text}` is function {ordinal} of {function_count}"
                 )));
             }
+            // Its declaration is read for each of its names.
+            let signature = builder.signature_bytes.get(function as usize).copied().unwrap_or(0);
+            builder.reader.spend(signature).map_err(|error| in_row(error, "exports", index))?;
             Ok(ExportRow { name, function })
         })
     }
@@ -262,7 +267,9 @@ impl<'a> Builder<'a> {
             let mut row = function_row(index, &descriptor.unwrap_or([0; DESCRIPTOR_LENGTH]), bytecode.count)?;
             total = total.saturating_add(row.bytecode.len());
             row.bytecode = bytecode_start + row.bytecode.start..bytecode_start + row.bytecode.end;
+            let before = builder.reader.left();
             builder.signature(index, signature, &mut row)?;
+            builder.signature_bytes.push(before - builder.reader.left());
             Ok(row)
         })?;
         if total > bytecode.count.saturating_mul(BYTECODE_SHARING_LIMIT) {

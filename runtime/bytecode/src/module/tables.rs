@@ -94,8 +94,17 @@ impl<'a> Reader<'a> {
         Reader { bytes, left: limit }
     }
 
+    /// Bytes that may still be read.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Counts bytes that will be read again.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if they are more than may be read.
     #[inline(always)]
-    fn spend(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, OUTPUT};
-use crate::index_map::IndexMap;
+use crate::index_map::{IndexMap, IndexSet};
 use crate::signature::{Signature, UNKNOWN, convention, write_tensor};
 use crate::{Body, Budget, ConventionItem, ElementType, FunctionOrdinal, VerifiedModule};
 use registers::Fact;
@@ -46,15 +46,16 @@ struct Summary {
 /// code, by the ordinals of the functions. Each analysis has a [`Budget`]; a function that exceeds it has unknown types.
 ///
 /// A declaration contradicts the code where it was written before the compiler replaced a type of floats, such as f16 by f32:
-/// then it keeps its names and extents, and the element types are those of the code.
+/// then it keeps its names and extents, and the element types are those of the code. Only replacements of f64, f16 and bf16 are
+/// looked for, which the compiler's input passes make.
 #[must_use]
 pub fn recovered_declarations(module: &VerifiedModule) -> IndexMap<u32, String> {
     let uses_tensors = module.imports().any(|import| imports::function(import.full_name).is_some());
     let mut recovery = Recovery { module, uses_tensors, types: Types::default(), summaries: IndexMap::default() };
     let exports = module.exports().map(|export| export.function);
-    let mut declarations = IndexMap::default();
+    let (mut declarations, mut seen) = (IndexMap::default(), IndexSet::default());
     for function in exports {
-        if declarations.contains(function) {
+        if !seen.insert(function, ()) {
             continue;
         }
         let text = match Signature::declared(module, function) {
@@ -69,8 +70,8 @@ pub fn recovered_declarations(module: &VerifiedModule) -> IndexMap<u32, String> 
     declarations
 }
 
-/// Returns true if a declaration names a type of floats that compilers replace by another one on demand. Only then does the code
-/// have to be read to know the types.
+/// Returns true if a declaration names a type of floats that the compiler's input passes replace by another one. Only such
+/// replacements are looked for, so that the code of other functions need not be read to know the types.
 pub(crate) fn has_replaceable_floats(declaration: &str) -> bool {
     ["f64", "f16"].iter().any(|name| declaration.contains(name))
 }

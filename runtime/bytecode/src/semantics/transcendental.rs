@@ -5,9 +5,9 @@
 //! and AVX2 lack), so that loops over elements vectorise with them. Products and sums are rounded each, hence the bits are the same on
 //! all processors.
 //!
-//! Powers of e and the hyperbolic tangent, in which models spend most of their time here, are computed in `f32`: the result is less
-//! than one distance of neighbours from the exact one, and less than 1.1 for the tangent. The others are computed in `f64`, to ten digits, and rounded once: the result is the nearest `f32`
-//! but where the exact one lies within a hundredth of the distance of two neighbours from the middle between them (a twentieth for powers).
+//! Powers of e and the hyperbolic tangent, in which models spend most of their time here, are computed in `f32`, with an error of less
+//! than 1 ULP (1.1 ULP for the tangent). The others are computed in `f64`, to ten digits, and rounded once: the result is the nearest
+//! `f32` but where the exact one lies within a hundredth of an ULP from the middle between two (a twentieth for powers).
 
 use core::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E, LOG10_2, LOG10_E, PI, SQRT_2};
 

@@ -23,8 +23,8 @@ pub(super) struct Lines<'a, N> {
 
 /// The two directions, for a level of processors.
 ///
-/// Safety: the elements of all pieces are valid at their addresses in the operand, and all lines; the processor has the level's
-/// features.
+/// Safety: the elements of all pieces are valid at their addresses in the operand, those between them for reads, and all lines; the
+/// processor has the level's features.
 pub(super) struct Copies<N> {
     /// From the operand to the lines.
     pub(super) gather: unsafe fn(&Lines<'_, N>),

@@ -32,7 +32,8 @@ struct Groups {
     distance: isize,
 }
 
-// SAFETY: an address that is read only, as `Gather` promises.
+// SAFETY: an address through which nothing is written. The caller of `contract` promises that the bytes are valid, and that the output
+// overlaps no operand.
 unsafe impl Sync for Groups {}
 
 impl Gather<i32> for Groups {

@@ -208,8 +208,8 @@ impl VmvxExecutable {
         Ok(executable)
     }
 
-    /// Creates a context. Its initialisers run in no call: a program that creates executables one after the other would be rid of its
-    /// limits in them if they had limits as great as those of a call.
+    /// Creates a context. No call's fuel pays for initialisers: each has at most `INITIALIZER_STEPS`, in all sessions, or a program
+    /// could take any number of steps by creating executables.
     #[cold]
     fn create_worker(&self) -> Result<Box<VmvxWorker>> {
         let fuel = self.limits.fuel.unwrap_or(u64::MAX).min(INITIALIZER_STEPS);

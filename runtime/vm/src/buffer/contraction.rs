@@ -124,7 +124,8 @@ struct Addressed<'a, N> {
     compute: &'a dyn Compute<N>,
 }
 
-// SAFETY: an address that is read only, as `Gather` promises.
+// SAFETY: an address through which nothing is written. `checked` found the elements within the buffer, and `contract` that the output
+// overlaps no operand.
 unsafe impl<N> Sync for Addressed<'_, N> {}
 
 impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
@@ -173,7 +174,8 @@ struct Gathered<'f, T, F> {
     function: &'f F,
 }
 
-// SAFETY: an address that is read only, as `Gather` promises; the function is `Sync`.
+// SAFETY: an address through which nothing is written. `checked` found the elements within the buffer, and `contract` that the output
+// overlaps no operand. The function is `Sync`.
 unsafe impl<T, F: Sync> Sync for Gathered<'_, T, F> {}
 
 impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Gather<N> for Gathered<'_, T, F> {
@@ -203,7 +205,8 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
 /// The bytes from an address on.
 struct Bytes(*const u8);
 
-// SAFETY: an address that is read only, as `Gather` promises.
+// SAFETY: an address through which nothing is written. `checked` found the elements within the buffer, and `contract` that the output
+// overlaps no operand.
 unsafe impl Sync for Bytes {}
 
 impl Gather<i32> for Bytes {
@@ -303,8 +306,9 @@ unsafe fn contract<O: Contract>(
 /// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
 const LEAST_TIME: u64 = 20;
 
-/// The most loops of a contraction that is divided: nests of more are none that compilers emit.
-const MAX_DIVIDED: usize = 16;
+/// The most loops of a contraction that is divided: so few that all of its parts are planned, whose sums have the same order then.
+/// Nests of more are none that compilers emit.
+const MAX_DIVIDED: usize = 8;
 
 /// What threads share.
 struct Shared<T>(T);

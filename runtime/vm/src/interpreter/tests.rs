@@ -554,14 +554,15 @@ fn tables_are_read_by_their_index() {
     let attributes = rows(&|at| format!("  //! attribute \"key{at}\" = \"value{at}\"\n"));
     let exports = rows(&|at| format!("vm.export @e{at} = @f\n"));
     let dependencies = rows(&|at| format!("//! dependency optional @d{at} version 1\n"));
-    let text = format!(
-        "vm.module @m version 0\nvm.type i32\n{dependencies}{exports}vm.func @f() -> (i32) {{\n{attributes}^b:\n  \
-         %i0 = vm.const.i32 7\n  vm.return %i0\n}}\n"
-    );
+    let seven = "^b:\n  %i0 = vm.const.i32 7\n  vm.return %i0\n}\n";
+    let head = format!("vm.module @m version 0\nvm.type i32\n{dependencies}{exports}");
+    let text =
+        format!("{head}vm.export @g\nvm.func @f() -> (i32) {{\n{seven}vm.func @g() -> (i32) {{\n{attributes}{seven}");
     let module = BytecodeModule::new(verified(&text)).unwrap();
     let last = format!("key{}", count - 1);
-    assert_eq!(module.function_attribute_value(Linkage::Export, 0, &last), Some(&*format!("value{}", count - 1)));
-    assert_eq!(module.function_attribute(Linkage::Internal, 0, count), None);
+    let value = module.function_attribute_value(Linkage::Export, count as u32, &last);
+    assert_eq!(value, Some(&*format!("value{}", count - 1)));
+    assert_eq!(module.function_attribute(Linkage::Internal, 1, count), None);
     assert_eq!((0..).map_while(|index| module.dependency(index)).count(), count);
     for at in (0..count).rev() {
         assert_eq!(module.lookup(Linkage::Export, &format!("e{at}")), Some(at as u32));
@@ -570,4 +571,8 @@ fn tables_are_read_by_their_index() {
     let context = Context::new(Program::link(alloc::vec![module]).unwrap(), Limits::default()).unwrap();
     let function = context.function(&format!("e{}", count - 1)).unwrap();
     assert!(matches!(function.call(&[]).unwrap()[..], [Value::I32(7)]));
+    // Each export of a function reads its attributes: as many of both are refused.
+    let text = format!("{head}vm.func @f() -> (i32) {{\n{attributes}{seven}");
+    let error = VerifiedModule::load(Arc::new(Contents::from_vec(assemble(&text).unwrap()))).unwrap_err();
+    assert!(error.to_string().contains("share too much of their data"), "{error}");
 }
