@@ -84,7 +84,7 @@ impl core::ops::Deref for ModuleFile {
 
 /// Options for building programs.
 #[cfg(feature = "cli")]
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct ProjectArguments {
     /// The target CPU of the program, one of `rustc --print target-cpus`; by default this host's.
     #[arg(long, value_name = "NAME", default_value = "host", help_heading = "Programs")]
@@ -96,7 +96,7 @@ pub(super) struct ProjectArguments {
     /// static, and the symbols of its query functions; by default all query functions that it contains.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]", help_heading = "Programs")]
     pub(super) static_library: Vec<StaticLibraryFile>,
-    /// A feature of the crate incarnate that the program has, such as vulkan. May be repeated.
+    /// A feature of the crate incarnate that the program has, such as vulkan, which --target=vulkan implies. May be repeated.
     #[arg(long, value_name = "NAME", value_parser = feature_name, help_heading = "Programs")]
     pub(super) feature: Vec<String>,
     /// The workspace of Incarnate to build programs with, also as INCARNATE_SOURCE; by default the one that this

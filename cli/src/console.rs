@@ -110,17 +110,36 @@ pub(super) fn stderr() -> EscapingWriter<io::Stderr> {
     EscapingWriter::new(io::stderr())
 }
 
+/// The events of a command.
+pub(super) struct Events {
+    #[cfg(feature = "cli")]
+    copies: Copies,
+}
+
+impl Events {
+    /// Removes what standard error shows of a copy that did not end.
+    pub(super) fn end(self) {
+        #[cfg(feature = "cli")]
+        self.copies.clear();
+    }
+}
+
 /// Writes events of the runtime to standard error. The whole command line also shows the progress of long copies if that is a
 /// terminal.
-pub(super) fn subscribe(level: Option<LevelFilter>) {
+pub(super) fn subscribe(level: Option<LevelFilter>) -> Events {
     let log = level.map(|level| layer().with_writer(|| EventWriter).with_ansi(false).with_filter(level));
     #[cfg(feature = "cli")]
-    let copies = io::IsTerminal::is_terminal(&io::stderr()).then(|| Copies::default().with_filter(copies::targets()));
+    let events = Events { copies: Copies::default() };
+    #[cfg(feature = "cli")]
+    let copies =
+        io::IsTerminal::is_terminal(&io::stderr()).then(|| events.copies.clone().with_filter(copies::targets()));
     #[cfg(not(feature = "cli"))]
-    let copies: Option<LevelFilter> = None;
+    let (events, copies): (Events, Option<LevelFilter>) = (Events {}, None);
     if log.is_some() || copies.is_some() {
-        tracing_subscriber::registry().with(log).with(copies).init();
+        // A program that has a subscriber of its own keeps it.
+        let _ = tracing_subscriber::registry().with(log).with(copies).try_init();
     }
+    events
 }
 
 /// A writer of events, one line each: a line feed in a name or a value does not begin a line.

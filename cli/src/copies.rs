@@ -46,6 +46,13 @@ impl Copies {
             *shown = None;
         }
     }
+
+    /// Removes the bar of a copy that failed.
+    pub(super) fn clear(&self) {
+        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// The fields of an event that tells how much of a copy is done.
@@ -83,8 +90,10 @@ mod tests {
                 tracing::debug!(target: "incarnate_hal", copied, total = 100_u64, "copying");
             }
         });
-        let shown = copies.0.lock().unwrap();
-        shown.as_ref().map(|bar| (bar.position(), bar.length()))
+        let shown = copies.0.lock().unwrap().as_ref().map(|bar| (bar.position(), bar.length()));
+        copies.clear();
+        assert!(copies.0.lock().unwrap().is_none());
+        shown
     }
 
     #[test]

@@ -158,10 +158,11 @@ fn usage(error: &clap::Error) -> u8 {
 
 /// Runs a command and converts its outcome to an exit status.
 fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> u8 {
-    console::subscribe(log);
+    let events = console::subscribe(log);
     let mut out = Console::stdout();
     let verdict = execute(&mut out);
     let flushed = out.flush();
+    events.end();
     match verdict {
         Ok(Verdict::Success) if flushed.is_ok() => 0,
         Ok(Verdict::Success) => fail(name, "writing to standard output failed"),

@@ -394,6 +394,9 @@ fn dump_prints_tables_and_instructions() {
     assert_eq!(all.out, format!("{metadata}{disassembly}"));
     // The disassembly is the assembler's input.
     incarnate_runtime::bytecode::assemble(&disassembly).expect("the text of a module");
+    let shaders = incarnate(&["dump", "../vulkan/modules/mlp.bda.vmfb", "--output=disassembly"]).out;
+    assert!(shaders.contains("// Shader module 0 of .rodata["), "{shaders}");
+    incarnate_runtime::bytecode::assemble(&shaders).expect("the text of a module for Vulkan");
     let function = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--function=simple_mul"]).out;
     assert_eq!(function.matches("vm.func").count(), 1);
     assert!(disassembly.contains(&function), "{function}");

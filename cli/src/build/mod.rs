@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
+use incarnate_translator::compiler::Target;
 
 use super::Verdict;
 use super::arguments::ProjectArguments;
@@ -82,7 +83,12 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     let BuildArguments { untrusted, reassociate, unfuse, is_static, .. } = *arguments;
     let code = Code { untrusted, reassociate, unfuse };
     let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref(), is_static)?;
-    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, &target, code)?;
+    let mut project = arguments.project.clone();
+    let is_for_vulkan = matches!(arguments.compiler.target(), Some(Target::Vulkan(_)));
+    if is_for_vulkan && !project.feature.iter().any(|feature| feature == "vulkan") {
+        project.feature.push("vulkan".to_owned());
+    }
+    let (length, executables) = program(&arguments.module, &arguments.output, &project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;

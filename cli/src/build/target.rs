@@ -78,6 +78,8 @@ impl ProgramTarget {
         let is_configured = env::var_os(linker_variable(triple)).is_some_and(|value| !value.is_empty());
         let is_foreign = fact(&facts, "target_os") == Some("linux") && architecture != env::consts::ARCH;
         let linker = match linker {
+            // Cargo runs in another folder.
+            Some(linker) if linker.components().count() > 1 => Some(std::path::absolute(linker)?),
             Some(linker) => Some(linker.to_owned()),
             None if is_foreign && !is_configured => Some(find_linker(triple)?),
             None => None,

@@ -60,17 +60,17 @@ fn write_vulkan(f: &mut fmt::Formatter<'_>, executable: &VulkanExecutable) -> fm
         .try_for_each(|(index, pipeline)| write_pipeline(f, executable, index, pipeline))
 }
 
-/// Prints the shader modules of a module's executables for Vulkan as text.
+/// Prints the shader modules of a module's executables for Vulkan as comments of the assembler's text.
 pub(super) fn shaders(module: &VerifiedModule, out: &mut dyn Write) -> io::Result<()> {
     for ordinal in 0..module.rodata_count() {
         let bytes =
             module.rodata_bytes(ordinal).filter(|bytes| bytes.starts_with(VulkanExecutable::IDENTIFIER.as_bytes()));
         let Some(Ok(executable)) = bytes.map(|bytes| VulkanExecutable::read(&bytes)) else { continue };
         for (index, words) in executable.shader_modules.iter().enumerate() {
-            writeln!(out, "\nshader module {index} of .rodata[{ordinal}]")?;
+            writeln!(out, "\n// Shader module {index} of .rodata[{ordinal}]:")?;
             match disassembled(words) {
-                Ok(text) => text.lines().try_for_each(|line| writeln!(out, "  {}", Escaped(line)))?,
-                Err(error) => writeln!(out, "  no text form, which spirv-dis of the SPIR-V tools writes: {error}")?,
+                Ok(text) => text.lines().try_for_each(|line| writeln!(out, "//   {}", Escaped(line)))?,
+                Err(error) => writeln!(out, "//   no text form, which spirv-dis of the SPIR-V tools writes: {error}")?,
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn text(module: &VerifiedModule, format: SignatureFormat) -> Result<S
         let text = match format {
             SignatureFormat::Text => format!("{}{}\n", Escaped(export.local_name), Escaped(&signature.to_string())),
             SignatureFormat::Json => {
-                let is_declared = !recovered.contains(export.function);
+                let is_declared = Signature::declared(module, export.function).is_some();
                 ascii(&row(export.local_name, &signature, is_declared))
             }
         };

@@ -8,7 +8,8 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use tempfile::{Builder, NamedTempFile};
 
 /// A file that is written under a temporary name in the same folder and renamed when it is complete. Dropping it
-/// earlier removes it. A device or a pipe is written directly, as a renamed file would take its place.
+/// earlier removes it. A device, a pipe or an open file of this process (`/dev/stdout`) is written directly, as a renamed file
+/// would take its place.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     path: PathBuf,
@@ -28,16 +29,15 @@ impl AtomicFile {
     /// Those of creating the file, with the path.
     pub(crate) fn create(path: &Path, append: bool) -> Result<AtomicFile> {
         let context = || format!("creating '{}'", path.display());
-        let path = &target_of(path).context(context)?;
-        if is_special(path) {
-            let file = File::options().write(true).open(path).context(context)?;
-            return Ok(AtomicFile { path: path.clone(), writer: BufWriter::new(Destination::Direct(file)) });
+        let path = target_of(path).context(context)?;
+        if let Some(file) = open_file_of(&path).context(context)? {
+            return Ok(AtomicFile { path, writer: BufWriter::new(Destination::Direct(file)) });
         }
-        let mut file = temporary_for(path).context(context)?;
+        let mut file = temporary_for(&path).context(context)?;
         if append && path.exists() {
-            File::open(path).and_then(|mut present| io::copy(&mut present, &mut file)).context(context)?;
+            File::open(&path).and_then(|mut present| io::copy(&mut present, &mut file)).context(context)?;
         }
-        Ok(AtomicFile { path: path.clone(), writer: BufWriter::new(Destination::Temporary(file)) })
+        Ok(AtomicFile { path, writer: BufWriter::new(Destination::Temporary(file)) })
     }
 
     /// Completes the file by renaming it.
@@ -62,7 +62,7 @@ impl AtomicFile {
 pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T> {
     let written = || -> Result<T> {
         let path = &target_of(path)?;
-        if is_special(path) {
+        if open_file_of(path)?.is_some() {
             return Err(Error::invalid_argument("this is not a regular file"));
         }
         // Closes the handle: a file that is open for writing cannot be executed.
@@ -74,21 +74,63 @@ pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) 
     written().context(|| format!("writing '{}'", path.display()))
 }
 
-/// Returns the path of the file that a chain of symbolic links leads to, which is replaced instead of the link; the path itself
-/// if nothing is there.
+/// The links that Linux follows in a path.
+const MOST_LINKS: usize = 40;
+
+/// The folder of the open files of this process, on Linux.
+const OPEN_FILES: &str = "/proc/self/fd";
+
+/// Returns the path that a chain of symbolic links leads to, which is replaced instead of the link, whether a file is there or not;
+/// that of an open file in [`OPEN_FILES`] is not followed.
 ///
 /// # Errors
-/// INVALID_ARGUMENT if a folder is there.
+/// INVALID_ARGUMENT if a folder is there, or a chain without an end.
 fn target_of(path: &Path) -> Result<PathBuf> {
     if path.is_dir() {
         return Err(Error::invalid_argument("this is a folder"));
     }
-    Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match std::fs::read_link(&path) {
+            Ok(next) if !is_open_file(&path) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            _ => return Ok(path),
+        }
+    }
+    Err(Error::invalid_argument("too many symbolic links"))
 }
 
-/// Returns true for a device, a pipe, a socket.
-fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+/// Returns true for an entry of [`OPEN_FILES`].
+fn is_open_file(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+    folder.is_some_and(|folder| std::fs::canonicalize(OPEN_FILES).is_ok_and(|files| folder == files))
+}
+
+/// Opens what is written directly: a device, a pipe, a socket, an open file of this process. `None` for all others.
+///
+/// # Errors
+/// Those of opening it.
+fn open_file_of(path: &Path) -> io::Result<Option<File>> {
+    if is_open_file(path) {
+        #[cfg(unix)]
+        if let Some(file) = standard_stream(path) {
+            return file.map(Some);
+        }
+        return File::options().append(true).open(path).map(Some);
+    }
+    let is_special = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if is_special { File::options().write(true).open(path).map(Some) } else { Ok(None) }
+}
+
+/// Returns standard output or standard error, if that is the open file: at its position, which one that is opened anew does not share.
+#[cfg(unix)]
+fn standard_stream(path: &Path) -> Option<io::Result<File>> {
+    use std::os::fd::AsFd;
+    let owned = match path.file_name()?.to_str()? {
+        "1" => io::stdout().as_fd().try_clone_to_owned(),
+        "2" => io::stderr().as_fd().try_clone_to_owned(),
+        _ => return None,
+    };
+    Some(owned.map(File::from))
 }
 
 /// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
@@ -175,7 +217,7 @@ mod tests {
         file.write_all(b"new").unwrap();
         file.commit().unwrap();
         assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"new");
-        assert!(is_special(Path::new("/dev/null")));
+        assert!(open_file_of(Path::new("/dev/null")).unwrap().is_some() && open_file_of(&path).unwrap().is_none());
         let null = directory.path().join("null");
         symlink("/dev/null", &null).unwrap();
         let mut file = AtomicFile::create(&null, false).unwrap();
@@ -183,5 +225,31 @@ mod tests {
         file.commit().unwrap();
         assert!(null.is_symlink() && std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3);
+        // A link to where nothing is yet.
+        let (new, early) = (directory.path().join("new.bin"), directory.path().join("early"));
+        symlink("new.bin", &early).unwrap();
+        AtomicFile::create(&early, false).unwrap().commit().unwrap();
+        assert!(early.is_symlink() && new.is_file());
+        let circle = directory.path().join("circle");
+        symlink("circle", &circle).unwrap();
+        assert!(AtomicFile::create(&circle, false).unwrap_err().to_string().contains("too many symbolic links"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn open_files_of_the_process_are_not_replaced() {
+        use std::os::fd::AsRawFd;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.bin");
+        std::fs::write(&path, "before ").unwrap();
+        let open = File::options().append(true).open(&path).unwrap();
+        let name = PathBuf::from(format!("/dev/fd/{}", open.as_raw_fd()));
+        let mut file = AtomicFile::create(&name, false).unwrap();
+        file.write_all(b"after").unwrap();
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"before after");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(write(&name, |_| Ok(())).unwrap_err().to_string().contains("not a regular file"));
+        assert!(is_open_file(&target_of(Path::new("/dev/stdout")).unwrap()));
     }
 }

@@ -50,7 +50,7 @@ pub struct Compiler {
 pub enum Event {
     /// The compiler starts, which takes from a second to minutes.
     Starting,
-    /// The compiler lacks operations on a type of floats in portable kernels, and starts again with f32 for all of them.
+    /// The compiler lacks operations on a type of floats for the target, and starts again with f32 for all of them.
     TakingF32(LackingFloat),
 }
 

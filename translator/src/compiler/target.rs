@@ -18,7 +18,7 @@ pub enum Target {
     /// Machine code for a target triple of LLVM, and for a CPU by its name: `generic` if none is given.
     Triple(String, Option<String>),
     /// SPIR-V for GPUs with Vulkan, of an architecture by its name in the compiler: a baseline of many if none is given. It computes
-    /// with f32 where the model says f64, which few GPUs have.
+    /// with f32 where the model says f64, because few GPUs have arithmetic of f64.
     Vulkan(Option<String>),
 }
 
@@ -64,7 +64,9 @@ impl LackingFloat {
         let mut lines = messages.lines().filter(|line| line.contains("failed to legalize operation"));
         let is_word =
             |line: &str, name: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
-        let taken = |float: &LackingFloat| flags.iter().any(|flag| flag == float.flag());
+        let has = |flag: &str| flags.iter().any(|other| other == flag);
+        // The compiler takes f32 for f64 unless it is told to keep that.
+        let taken = |float: &LackingFloat| has(float.flag()) || *float == LackingFloat::F64 && !has(KEEP_F64);
         lines.find_map(|line| LackingFloat::ALL.into_iter().find(|float| is_word(line, float.name()) && !taken(float)))
     }
 
@@ -83,7 +85,7 @@ impl fmt::Display for LackingFloat {
         let name = self.name();
         write!(
             f,
-            "the compiler lacks operations on {name} in portable kernels: this module computes with f32 where the model says {name}"
+            "the compiler lacks operations on {name} for this target: the module computes with f32 where the model says {name}"
         )
     }
 }
@@ -197,6 +199,7 @@ mod tests {
         assert_eq!(LackingFloat::of(truncation, &flags), Some(LackingFloat::F64));
         LackingFloat::F64.take_f32(&mut flags);
         assert!(!flags.iter().any(|flag| flag == KEEP_F64));
+        assert_eq!(LackingFloat::of(truncation, &Target::Vulkan(None).flags()), None);
         // Once f32 is taken, it is not tried again.
         assert_eq!(LackingFloat::of(truncation, &flags), None);
         assert_eq!(LackingFloat::of(half, &flags), Some(LackingFloat::F16));
