@@ -11,6 +11,8 @@ variable=CARGO_TARGET_${variable//-/_}
 export "${variable}_LINKER=$system-gcc" "${variable}_RUNNER=$emulator -L /usr/$system"
 
 optimize_runtime
+# Tests that repeat or draw programs do so less often.
+export INCARNATE_EMULATED=1
 
 # emulate PROGRAM ARGUMENT...
 emulate() { "$emulator" -L "/usr/$system" "$@"; }

@@ -42,7 +42,7 @@ def load(
             dictionary of arrays by name, or a dictionary of any of these by scope. Archives are mapped. Arrays that are read-only and
             begin at a multiple of 64 bytes are used in place, others are copied.
         target: What a model is compiled for: "native" (machine code for this processor, the default), "portable" (bytecode; the
-            default if `untrusted`), "both", or TRIPLE[:CPU].
+            default if `untrusted`), "both", "vulkan[:ARCHITECTURE]" (for GPUs), or TRIPLE[:CPU].
         flags: Flags of IREE's compiler.
         iree_compile: The path of IREE's compiler, unless it is in PATH or was installed by `install_compiler`.
         reassociate: Whether float reductions in bytecode may be computed in another order, which is faster; see the guide.
@@ -101,8 +101,8 @@ def compile(
     Args:
         model: The model.
         output: Where the module goes; to the user's cache alone if None.
-        target: "native" (machine code for this processor), "portable" (bytecode for every machine), "both" in one file, or
-            TRIPLE[:CPU].
+        target: "native" (machine code for this processor), "portable" (bytecode for every machine), "both" in one file,
+            "vulkan[:ARCHITECTURE]" (for GPUs), or TRIPLE[:CPU].
         flags: Flags of the compiler.
         iree_compile: The path of the compiler, unless it is in PATH or was installed by `install_compiler`.
     """

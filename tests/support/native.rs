@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// Whether the tests are static programs, which load no libraries of the system.
+const IS_STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
+
 /// Returns the name of the file with machine code for this platform, from that of the file for x86-64 beside it.
 #[must_use]
 pub(crate) fn native(file: &str) -> String {
@@ -31,7 +34,7 @@ pub(crate) fn foreign_formats(module: &[u8], architecture: &str, system_prefix: 
         .flat_map(|prefix| names(module, prefix))
         .collect();
     let is_native = |format: &&str| {
-        let of_platform = ["embedded-elf-", system_prefix].iter().any(|prefix| format.starts_with(prefix));
+        let of_platform = format.starts_with("embedded-elf-") || !IS_STATIC && format.starts_with(system_prefix);
         of_platform && !architecture.is_empty() && format.ends_with(architecture)
     };
     let is_foreign =
@@ -39,10 +42,11 @@ pub(crate) fn foreign_formats(module: &[u8], architecture: &str, system_prefix: 
     is_foreign.then(|| formats.join(", "))
 }
 
-/// Returns true for a plugin that is loaded on other systems only: embedded ELF plugins have their calling convention, too.
+/// Returns true for a plugin that is loaded on other systems, or by other programs, only: embedded ELF plugins have their calling convention, too.
 #[must_use]
 pub(crate) fn is_foreign_plugin(plugin: &Path) -> bool {
-    cfg!(windows) || cfg!(target_vendor = "apple") && plugin.extension().is_some_and(|extension| extension == "so")
+    let is_of_linux = plugin.extension().is_some_and(|extension| extension == "so");
+    cfg!(windows) || (cfg!(target_vendor = "apple") || IS_STATIC) && is_of_linux
 }
 
 /// Returns the names in a file that begin with a prefix.

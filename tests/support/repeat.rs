@@ -7,9 +7,9 @@ use super::cases::{self, Case, Model};
 use super::compare;
 use super::program::Instance;
 
-/// Whether CI emulates this architecture. An emulator orders the accesses of threads as its host does, so that repetition finds no
-/// more there, and takes minutes.
-const IS_EMULATED: bool = !cfg!(target_arch = "x86_64");
+/// Whether an emulator runs the tests, as the scripts of `.ci/targets.d` say. It orders the accesses of threads as its host does, so that
+/// repetition finds no more there, and takes minutes.
+const IS_EMULATED: bool = option_env!("INCARNATE_EMULATED").is_some();
 /// Number of concurrent threads.
 const CALLERS: usize = if IS_EMULATED { 4 } else { 8 };
 /// Most rounds of a case in each thread, the time after which there are no more, and the least rounds.

@@ -1,4 +1,4 @@
-//! What devices do: operations of their queue, and what there is beside it.
+//! The methods of `HalDevice`: operations of its queue, profiles, DLPack.
 
 use std::sync::Arc;
 
