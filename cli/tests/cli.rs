@@ -528,7 +528,7 @@ fn translate_takes_objects_of_kernels() {
     }
     for (library, why) in [
         ("kernels.o=other", "it does not export `other` but: static_kernels_linked_library_query"),
-        ("none.o", "NOT_FOUND; reading it:"),
+        ("none.o", "opening ../static/none.o: NOT_FOUND;"),
         ("kernels.mlir", "INVALID_ARGUMENT; it is not an object file, or damaged"),
     ] {
         let outcome = translate(library);

@@ -97,7 +97,7 @@ fn incompatible_static_libraries_are_rejected() {
     fs::write(&foreign, object).expect("a file");
     let target = scratch("none");
     for (library, why) in [
-        ("missing.o", "static library 'missing.o': NOT_FOUND; reading it:".to_owned()),
+        ("missing.o", "static library 'missing.o': opening missing.o: NOT_FOUND;".to_owned()),
         (
             "kernels.o=other_library_query",
             "NOT_FOUND; it does not export `other_library_query` but: static_".to_owned(),

@@ -164,6 +164,10 @@ const MAX_NESTING: usize = 128;
 /// Bytes of the host's stack that translated functions may use which call themselves: half of what Rust's threads have.
 const MAX_HOST_STACK: usize = 1 << 20;
 
+/// Nested calls of translated functions that call themselves. A program of WebAssembly cannot tell how much of the engine's stack its
+/// calls use: V8 has about 1 MB, so that there are some 2 kB for each.
+const MAX_DESCENTS: usize = if cfg!(target_family = "wasm") { 512 } else { usize::MAX };
+
 impl Stack {
     /// An empty stack.
     #[must_use]
@@ -364,8 +368,8 @@ impl Stack {
     pub fn descend(&mut self, address: usize) -> Result<()> {
         if self.descents == 0 {
             self.host_base = address;
-        } else if self.descents > self.limits.call_depth {
-            return Err(failure::too_deep(self.limits.call_depth));
+        } else if self.descents > self.limits.call_depth.min(MAX_DESCENTS) {
+            return Err(failure::too_deep(self.limits.call_depth.min(MAX_DESCENTS)));
         } else if self.host_base.abs_diff(address) > MAX_HOST_STACK {
             return Err(failure::stack_exhausted(MAX_HOST_STACK));
         }
