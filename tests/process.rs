@@ -12,13 +12,12 @@ use std::time::Duration;
 use support::cases;
 use support::program::Instance;
 
+/// Whether an emulator runs the tests, as the scripts of `.ci/targets.d` say: it translates code in the time and the memory of the process.
+const IS_EMULATED: bool = option_env!("INCARNATE_EMULATED").is_some();
 /// The limit of CPU time of all threads while no call runs; the measuring threads use some.
-///
-/// More on architectures that are emulated in CI, because an emulator translates code in the time of the process.
-const IDLE_TIME: Duration =
-    if cfg!(target_arch = "x86_64") { Duration::from_millis(1) } else { Duration::from_millis(20) };
+const IDLE_TIME: Duration = Duration::from_millis(if IS_EMULATED { 20 } else { 1 });
 /// The limit of the change in resident memory: pages that the allocator had not touched before.
-const GROWTH: u64 = 512 << 10;
+const GROWTH: u64 = if IS_EMULATED { 4 << 20 } else { 512 << 10 };
 
 fn asked(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
