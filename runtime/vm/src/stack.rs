@@ -164,9 +164,12 @@ const MAX_NESTING: usize = 128;
 /// Bytes of the host's stack that translated functions may use which call themselves: half of what Rust's threads have.
 const MAX_HOST_STACK: usize = 1 << 20;
 
-/// Nested calls of translated functions that call themselves. A program of WebAssembly cannot tell how much of the engine's stack its
-/// calls use: V8 has about 1 MB, so that there are some 2 kB for each.
-const MAX_DESCENTS: usize = if cfg!(target_family = "wasm") { 512 } else { usize::MAX };
+/// Returns how many calls of translated functions that call themselves may nest. A program of WebAssembly cannot tell how much of the
+/// engine's stack its calls use: V8 has about 1 MB, so that there are some 2 kB for each.
+const fn most_descents(call_depth: usize) -> usize {
+    const OF_WASM: usize = 512;
+    if cfg!(target_family = "wasm") && call_depth > OF_WASM { OF_WASM } else { call_depth }
+}
 
 impl Stack {
     /// An empty stack.
@@ -368,8 +371,8 @@ impl Stack {
     pub fn descend(&mut self, address: usize) -> Result<()> {
         if self.descents == 0 {
             self.host_base = address;
-        } else if self.descents > self.limits.call_depth.min(MAX_DESCENTS) {
-            return Err(failure::too_deep(self.limits.call_depth.min(MAX_DESCENTS)));
+        } else if self.descents > most_descents(self.limits.call_depth) {
+            return Err(failure::too_deep(most_descents(self.limits.call_depth)));
         } else if self.host_base.abs_diff(address) > MAX_HOST_STACK {
             return Err(failure::stack_exhausted(MAX_HOST_STACK));
         }
