@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     /// Counts bytes that will be read again.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if they are more than may be read.
+    /// INVALID_ARGUMENT if they are more than may be read.
     #[inline(always)]
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
