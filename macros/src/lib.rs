@@ -82,8 +82,12 @@ impl Invocation {
             Failure::new(self.literal.span(), format!("translating '{}': {error}", path.display()))
         };
         let text = file.to_str().ok_or_else(|| failed(&"the path is not Unicode"))?.to_owned();
-        let contents = Contents::read(&file).map_err(|error| failed(&error))?;
-        let module = VerifiedModule::load(Arc::new(contents)).map_err(|error| failed(&error))?;
+        // A device may have no end, and opening a pipe waits for a writer.
+        if !std::fs::metadata(&file).map_err(|error| failed(&error))?.is_file() {
+            return Err(failed(&"it is not a regular file"));
+        }
+        let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
+        let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).map_err(|error| failed(&error))?;
         let options = Options {
             crate_path: self.crate_path.clone(),
             constants: Constants::ModuleFile(text.clone()),
