@@ -11,7 +11,8 @@ use crate::bytecode::{
     CallingConvention, for_each_check_function, for_each_hal_function, for_each_hal_inline_function,
     for_each_hal_loader_function, for_each_io_parameters_function, for_each_vmvx_function,
 };
-use crate::vm::{Linkage, Module, NativeMethod};
+use crate::support::cost;
+use crate::vm::{CallCost, Linkage, Module, NativeMethod};
 
 /// The calling conventions of the methods' signatures, in the order of the rows.
 macro_rules! derived {
@@ -37,6 +38,35 @@ fn conventions_are_those_of_the_methods() {
         for (derived, row) in derived.iter().zip(module.functions) {
             assert_eq!(derived, row.convention, "{}.{}", module.name, row.name);
         }
+    }
+}
+
+/// A term of a cost as the type that translated code names.
+macro_rules! term {
+    ($term:ident (&[$($size:literal),*])) => { cost::$term<$($size),*> };
+    ($term:ident ($($argument:literal),*)) => { cost::$term<$($argument),*> };
+}
+
+/// The numbers of terms of the costs, as types, in the order of the rows.
+macro_rules! costs {
+    ($(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, [$($term:ident $arguments:tt),*]))*) => {
+        [$(<($(term!($term $arguments),)*) as CallCost>::COST.map_or(0, |cost| cost.0.len())),*].into()
+    };
+}
+
+#[test]
+fn translated_code_can_name_every_cost() {
+    let costs: [Vec<usize>; 6] = [
+        for_each_check_function!(costs),
+        for_each_hal_function!(costs),
+        for_each_hal_inline_function!(costs),
+        for_each_hal_loader_function!(costs),
+        for_each_io_parameters_function!(costs),
+        for_each_vmvx_function!(costs),
+    ];
+    for (costs, module) in costs.iter().zip(MODULES) {
+        let terms = module.functions.iter().map(|row| row.cost.0.len());
+        assert!(costs.iter().copied().eq(terms), "{}", module.name);
     }
 }
 

@@ -85,4 +85,4 @@ macro_rules! tuples {
     (@shorter) => {};
     (@shorter $first:ident $($rest:ident)*) => { tuples!($($rest)*); };
 }
-tuples!(A B C D);
+tuples!(A B C D E F);
