@@ -368,8 +368,10 @@ impl Allocator {
     ) -> Result<Arc<Buffer>> {
         let address = storage.pin(Access::Read)?.address().0;
         if storage.length() > 0 && address.align_offset(MINIMUM_ALIGNMENT) != 0 {
+            // Errors reach others than this process: they name no address.
+            let behind = address.addr() % MINIMUM_ALIGNMENT;
             return Err(Error::out_of_range(format!(
-                "memory at {address:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place"
+                "memory {behind} bytes behind a multiple of {MINIMUM_ALIGNMENT} is not aligned and cannot be used in place"
             )));
         }
         Ok(self.wrap(storage, parameters, charge))
