@@ -42,12 +42,12 @@ impl Copies {
         bar.set_length(total);
         bar.set_position(copied);
         if copied >= total {
-            bar.finish_and_clear();
-            *shown = None;
+            drop(shown);
+            self.clear();
         }
     }
 
-    /// Removes the bar of a copy that failed.
+    /// Removes the bar of a copy that has ended or failed.
     pub(super) fn clear(&self) {
         if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             bar.finish_and_clear();

@@ -30,7 +30,8 @@ impl AtomicFile {
     pub(crate) fn create(path: &Path, append: bool) -> Result<AtomicFile> {
         let context = || format!("creating '{}'", path.display());
         let path = target_of(path).context(context)?;
-        if let Some(file) = open_file_of(&path).context(context)? {
+        if is_written_directly(&path) {
+            let file = open_directly(&path).context(context)?;
             return Ok(AtomicFile { path, writer: BufWriter::new(Destination::Direct(file)) });
         }
         let mut file = temporary_for(&path).context(context)?;
@@ -62,7 +63,7 @@ impl AtomicFile {
 pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T> {
     let written = || -> Result<T> {
         let path = &target_of(path)?;
-        if open_file_of(path)?.is_some() {
+        if is_written_directly(path) {
             return Err(Error::invalid_argument("this is not a regular file"));
         }
         // Closes the handle: a file that is open for writing cannot be executed.
@@ -105,20 +106,24 @@ fn is_open_file(path: &Path) -> bool {
     folder.is_some_and(|folder| std::fs::canonicalize(OPEN_FILES).is_ok_and(|files| folder == files))
 }
 
-/// Opens what is written directly: a device, a pipe, a socket, an open file of this process. `None` for all others.
+/// Returns true for a device, a pipe, a socket, an open file of this process.
+fn is_written_directly(path: &Path) -> bool {
+    is_open_file(path) || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Opens what is written directly.
 ///
 /// # Errors
 /// Those of opening it.
-fn open_file_of(path: &Path) -> io::Result<Option<File>> {
-    if is_open_file(path) {
-        #[cfg(unix)]
-        if let Some(file) = standard_stream(path) {
-            return file.map(Some);
-        }
-        return File::options().append(true).open(path).map(Some);
+fn open_directly(path: &Path) -> io::Result<File> {
+    if !is_open_file(path) {
+        return File::options().write(true).open(path);
     }
-    let is_special = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    if is_special { File::options().write(true).open(path).map(Some) } else { Ok(None) }
+    #[cfg(unix)]
+    if let Some(file) = standard_stream(path) {
+        return file;
+    }
+    File::options().append(true).open(path)
 }
 
 /// Returns standard output or standard error, if that is the open file: at its position, which one that is opened anew does not share.
@@ -217,7 +222,7 @@ mod tests {
         file.write_all(b"new").unwrap();
         file.commit().unwrap();
         assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"new");
-        assert!(open_file_of(Path::new("/dev/null")).unwrap().is_some() && open_file_of(&path).unwrap().is_none());
+        assert!(is_written_directly(Path::new("/dev/null")) && !is_written_directly(&path));
         let null = directory.path().join("null");
         symlink("/dev/null", &null).unwrap();
         let mut file = AtomicFile::create(&null, false).unwrap();
