@@ -1,11 +1,10 @@
 //! Object files of kernels that programs link: their query functions, and archives of them for the linker.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::config::failed;
-use incarnate_bytecode::{Error, Result, ResultExt, open_regular_file};
+use incarnate_bytecode::{Error, Result, ResultExt, read_regular_file};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, BinaryFormat, File as Object, Object as _, ObjectSymbol};
 
@@ -35,9 +34,7 @@ impl StaticLibrary {
     /// architecture, or for the target of a build script.
     pub(crate) fn read(path: &Path, architecture: Option<&str>) -> Result<StaticLibrary> {
         let context = || format!("static library '{}'", path.display());
-        let mut contents = Vec::new();
-        let read = open_regular_file(path).context(context)?.read_to_end(&mut contents);
-        read.map_err(|error| failed("reading it:", &error)).context(context)?;
+        let contents = read_regular_file(path).context(context)?;
         let of_script = || std::env::var("CARGO_CFG_TARGET_ARCH").ok();
         let architecture = architecture.map(str::to_owned).or_else(of_script);
         StaticLibrary::parse(path, contents, architecture.as_deref()).context(context)

@@ -83,11 +83,7 @@ impl Contents {
     /// Reads a file into memory. Fails as reading fails, with the path in the message.
     #[cfg(feature = "std")]
     pub fn read(path: &std::path::Path) -> Result<Contents> {
-        use std::io::Read;
-        let mut bytes = Vec::new();
-        let read = open_regular_file(path)?.read_to_end(&mut bytes);
-        read.context(|| std::format!("reading {}", path.display()))?;
-        Ok(Contents::from_vec(bytes))
+        read_regular_file(path).map(Contents::from_vec)
     }
 
     /// Number of bytes.
@@ -213,6 +209,19 @@ pub fn open_regular_file(path: &std::path::Path) -> Result<std::fs::File> {
         return Err(Error::invalid_argument(std::format!("'{}' is {kind}", path.display())));
     }
     std::fs::File::open(path).context(context)
+}
+
+/// Reads a regular file into memory.
+///
+/// # Errors
+/// Those of [`open_regular_file`] and of reading, with the path.
+#[cfg(feature = "std")]
+pub fn read_regular_file(path: &std::path::Path) -> Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let read = open_regular_file(path)?.read_to_end(&mut bytes);
+    read.context(|| std::format!("reading {}", path.display()))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -99,9 +99,9 @@ pub use archive::{Archive, FILE_IDENTIFIER};
 pub use assembler::assemble;
 pub use budget::Budget;
 pub use calling_convention::{CallingConvention, ConventionItem};
-#[cfg(feature = "std")]
-pub use contents::open_regular_file;
 pub use contents::{AlignedBytes, Contents, ContentsOwner, MappedContents, SEGMENT_ALIGNMENT};
+#[cfg(feature = "std")]
+pub use contents::{open_regular_file, read_regular_file};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
 };

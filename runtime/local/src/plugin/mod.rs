@@ -13,7 +13,6 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::ffi::c_void;
 use core::{fmt, ptr};
-use std::io::Read;
 use std::path::Path;
 
 use self::abi::{
@@ -24,7 +23,7 @@ use self::abi::{
 use super::library::abi::ImportFunction;
 use super::library::{Import, ImportProvider, Imports, text};
 use super::loaders::{DynamicLibrary, elf};
-use crate::bytecode::open_regular_file;
+use crate::bytecode::read_regular_file;
 use crate::{Error, Result, ResultExt, StatusCode};
 
 /// The path prefix of a plugin that is an embedded ELF.
@@ -171,8 +170,7 @@ fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
             "embedded ELF plugins have another calling convention than this host: use a library",
         ));
     }
-    let mut contents = Vec::new();
-    open_regular_file(Path::new(path))?.read_to_end(&mut contents)?;
+    let contents = read_regular_file(Path::new(path))?;
     let image = elf::ElfImage::load(&contents, host, PLUGIN_EXPORT_NAME)?;
     // SAFETY: as for libraries of the system.
     let query = unsafe { core::mem::transmute::<*mut c_void, PluginQueryFunction>(image.symbol().as_ptr()) };
