@@ -9,11 +9,10 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
+use support::IS_EMULATED;
 use support::cases;
 use support::program::Instance;
 
-/// Whether an emulator runs the tests, as the scripts of `.ci/targets.d` say: it translates code in the time and the memory of the process.
-const IS_EMULATED: bool = option_env!("INCARNATE_EMULATED").is_some();
 /// The limit of CPU time of all threads while no call runs; the measuring threads use some.
 const IDLE_TIME: Duration = Duration::from_millis(if IS_EMULATED { 20 } else { 1 });
 /// The limit of the change in resident memory: pages that the allocator had not touched before.

@@ -42,7 +42,8 @@ pub(crate) fn foreign_formats(module: &[u8], architecture: &str, system_prefix: 
     is_foreign.then(|| formats.join(", "))
 }
 
-/// Returns true for a plugin that is loaded on other systems, or by other programs, only: embedded ELF plugins have their calling convention, too.
+/// Returns true for a plugin that is loaded on other systems, or by other programs, only: embedded ELF plugins have their calling
+/// convention, too.
 #[must_use]
 pub(crate) fn is_foreign_plugin(plugin: &Path) -> bool {
     let is_of_linux = plugin.extension().is_some_and(|extension| extension == "so");

@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::IS_EMULATED;
 use super::cases::{self, Case, Model};
 use super::compare;
 use super::program::Instance;
 
-/// Whether an emulator runs the tests, as the scripts of `.ci/targets.d` say. It orders the accesses of threads as its host does, so that
-/// repetition finds no more there, and takes minutes.
-const IS_EMULATED: bool = option_env!("INCARNATE_EMULATED").is_some();
-/// Number of concurrent threads.
+/// Number of concurrent threads; few in emulators, where repetition finds no more, and takes minutes.
 const CALLERS: usize = if IS_EMULATED { 4 } else { 8 };
 /// Most rounds of a case in each thread, the time after which there are no more, and the least rounds.
 const ROUNDS: usize = if IS_EMULATED { 6 } else { 60 };
