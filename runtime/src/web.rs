@@ -112,6 +112,7 @@ pub extern "C" fn incarnate_tensor(element_type: u32, rank: usize) -> u32 {
 pub extern "C" fn incarnate_describe(tensor: u32) -> usize {
     with(0, |state| {
         let view = Arc::clone(state.tensor(u64::from(tensor))?);
+        view.buffer().mark_written();
         let address = view.buffer().fixed_address().map_or(0, |address| address.0.addr());
         let facts =
             [address as u64, view.byte_length(), u64::from(view.element_type().raw()), view.shape().len() as u64];

@@ -332,6 +332,7 @@ mod run {
                     binding_pointers: &pointers,
                     binding_lengths: &[16; 3],
                     read_only_bindings: 0,
+                    binding_constants: &[],
                     max_concurrency: 1,
                 };
                 let picoseconds = best(4_000_000 / (workgroups + 3), &mut || {

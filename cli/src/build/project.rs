@@ -140,12 +140,14 @@ fn flags(cpu: Option<&str>) -> String {
     given.into_iter().chain(cpu.map(|cpu| format!("-Ctarget-cpu={cpu}"))).collect::<Vec<_>>().join(FLAG_SEPARATOR)
 }
 
+/// The runtime, which all programs share, is compiled whole: calls are faster, and programs smaller.
 fn manifest(sources: &Sources, features: &[String]) -> String {
     let features: Vec<&str> = std::iter::once("program").chain(features.iter().map(String::as_str)).collect();
     format!(
         "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [dependencies]\n{}\n\n\
          [profile.release]\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
+         [profile.release.package.\"*\"]\ncodegen-units = 1\n\n\
          [workspace]\n",
         sources.dependency(&features)
     )

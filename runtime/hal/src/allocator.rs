@@ -51,6 +51,12 @@ fn memory_type(parameters: BufferParameters) -> MemoryType {
     parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL)
 }
 
+/// Marks memory that has the bytes of a constant from an offset on, if it does. Layouts that kernels keep are not charged, so that a
+/// program with limits has none.
+fn of_constant(storage: Storage, source: &Arc<vm::Buffer>, offset: usize, ledger: &Ledger) -> Storage {
+    if ledger.is_limited() { storage } else { storage.of_constant(source, offset) }
+}
+
 impl Default for Allocator {
     fn default() -> Allocator {
         Allocator::new()
@@ -211,10 +217,11 @@ impl Allocator {
             return self.copy_in(&Storage::from_vm_buffer(source, offset, length, false)?, parameters, ledger);
         }
         let charge = ledger.charge(BUFFER_BYTES)?;
-        if let Some(storage) = self.copied_on_write(source, offset, length, ledger)? {
-            return self.wrap_aligned(storage, parameters, charge);
-        }
-        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters, charge)
+        let storage = match self.copied_on_write(source, offset, length, ledger)? {
+            Some(storage) => storage,
+            None => Storage::from_vm_buffer(source, offset, length, !immutable)?,
+        };
+        self.wrap_aligned(of_constant(storage, source, offset, ledger), parameters, charge)
     }
 
     /// Creates a buffer over a program's byte buffer, in place and of whatever alignment, for transfers and mapping alone: its usage
@@ -258,13 +265,15 @@ impl Allocator {
         if let Some(file) = MappedFile::of(contents) {
             let pages = ledger.charge(length as u64)?;
             if let Ok(mapping) = file.private(start..start + length) {
-                return self.wrap_aligned(Storage::from_mapping(mapping, pages), parameters, charge).map(Some);
+                let storage = of_constant(Storage::from_mapping(mapping, pages), &source, 0, ledger);
+                return self.wrap_aligned(storage, parameters, charge).map(Some);
             }
         }
         if !parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE) {
             return Ok(None);
         }
-        self.wrap_aligned(Storage::from_vm_buffer(&source, 0, length, false)?, parameters, charge).map(Some)
+        let storage = of_constant(Storage::from_vm_buffer(&source, 0, length, false)?, &source, 0, ledger);
+        self.wrap_aligned(storage, parameters, charge).map(Some)
     }
 
     /// Returns private memory for a range of a module's constants; `None` if the source is no constant, or is to be
@@ -368,10 +377,9 @@ impl Allocator {
     ) -> Result<Arc<Buffer>> {
         let address = storage.pin(Access::Read)?.address().0;
         if storage.length() > 0 && address.align_offset(MINIMUM_ALIGNMENT) != 0 {
-            // Errors reach others than this process: they name no address.
-            let behind = address.addr() % MINIMUM_ALIGNMENT;
+            // Errors reach others than this process: they name no address, nor a part of one.
             return Err(Error::out_of_range(format!(
-                "memory {behind} bytes behind a multiple of {MINIMUM_ALIGNMENT} is not aligned and cannot be used in place"
+                "memory that is not aligned to {MINIMUM_ALIGNMENT} bytes cannot be used in place"
             )));
         }
         Ok(self.wrap(storage, parameters, charge))

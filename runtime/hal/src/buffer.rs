@@ -12,11 +12,12 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::constant::Constant;
 use super::device_memory::DeviceMemory;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
-use crate::vm::{Charge, Ledger, Once, SharedCharge, array};
+use crate::vm::{Charge, ConstantBytes, Ledger, Once, SharedCharge, array};
 use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
@@ -37,6 +38,8 @@ pub struct Buffer {
     vm_buffer: Once<Arc<vm::Buffer>>,
     /// What the object takes from its program's ledger, unless its memory is charged.
     charge: SharedCharge,
+    /// That of the allocation.
+    constant: Option<Arc<Constant>>,
     root: Root,
 }
 
@@ -68,6 +71,7 @@ impl Buffer {
             owners: AtomicU32::new(1),
             vm_buffer: Once::default(),
             charge: charge.share(),
+            constant: storage.constant().cloned(),
             root: Root::Allocation(storage),
         }
     }
@@ -171,13 +175,13 @@ impl Buffer {
     #[inline(always)]
     pub fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
         match self.fixed_address() {
-            Some(address) => Ok(PinGuard::fixed(address)),
-            None => self.pin_movable(access),
+            Some(address) if self.constant.is_none() => Ok(PinGuard::fixed(address)),
+            _ => self.pin_storage(access),
         }
     }
 
     #[inline(never)]
-    fn pin_movable(&self, access: Access) -> Result<PinGuard<'_>> {
+    fn pin_storage(&self, access: Access) -> Result<PinGuard<'_>> {
         Ok(self.storage()?.pin(access)?.at_offset(self.byte_offset))
     }
 
@@ -186,6 +190,22 @@ impl Buffer {
     #[must_use]
     pub fn fixed_address(&self) -> Option<BindingPointer> {
         if self.address.0.is_null() { None } else { Some(self.address) }
+    }
+
+    /// Returns which bytes of a constant these are, for a kernel that only reads them: until [`Buffer::mark_written`] is called.
+    #[inline]
+    #[must_use]
+    pub fn constant_bytes(&self) -> Option<ConstantBytes> {
+        self.constant.as_ref()?.bytes(self.byte_offset)
+    }
+
+    /// Must be called before the address is given to someone who may write there, such as a kernel. What orders those writes and reads
+    /// by others orders this, too.
+    #[inline]
+    pub fn mark_written(&self) {
+        if let Some(constant) = self.constant.as_ref().filter(|_| self.access.contains(MemoryAccess::WRITE)) {
+            constant.set_written();
+        }
     }
 
     /// Returns the memory of a device and the offset of the first byte in it; `None` if the memory is the host's.
@@ -246,6 +266,7 @@ impl Buffer {
             owners: AtomicU32::new(1),
             vm_buffer: Once::default(),
             charge: charge.share(),
+            constant: self.constant.clone(),
             root: Root::SpanOf(Arc::clone(root)),
         }))
     }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::storage::BindingPointer;
-use crate::vm::Fuel;
+use crate::vm::{ConstantBytes, Fuel};
 use crate::{Error, Result};
 
 /// Facts about one function (dispatch entry point) of an executable.
@@ -53,6 +53,9 @@ pub struct DispatchArguments<'a> {
     /// Bit `i` is set where binding `i` must not be written: memory that its owner shares for reading. Machine code is
     /// trusted to keep to that; interpreters of untrusted code check it.
     pub read_only_bindings: u64,
+    /// The bytes of constants that bindings have which the kernel only reads, one for each pointer, or none at all. They live as long as
+    /// the bindings.
+    pub binding_constants: &'a [Option<ConstantBytes>],
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,
 }
@@ -84,7 +87,8 @@ pub trait LocalExecutable: Send + Sync + fmt::Debug {
     /// # Safety
     /// The bytes of each binding, from its pointer on and as many as its length, are valid until the call returns: for reads,
     /// and for writes unless [`DispatchArguments::read_only_bindings`] or [`FunctionInfo::read_only_bindings`] has the
-    /// binding's bit. No reference to these bytes is in use meanwhile, except shared references to bytes that are only
+    /// binding's bit. Where [`DispatchArguments::binding_constants`] names bytes of a constant, the binding has these bytes, nothing
+    /// writes to it, and the constant lives until the call returns. No reference to these bytes is in use meanwhile, except shared references to bytes that are only
     /// read.
     unsafe fn dispatch(
         &self,

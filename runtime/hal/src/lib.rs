@@ -28,6 +28,7 @@ mod channel;
 mod command_buffer;
 #[cfg(feature = "std")]
 mod commands;
+mod constant;
 mod device_memory;
 #[cfg(feature = "std")]
 mod elision;

@@ -25,6 +25,7 @@ use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::constant::Constant;
 use super::device_memory::DeviceMemory;
 use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
@@ -77,6 +78,7 @@ pub(super) struct Storage {
     length: usize,
     writable: bool,
     backing: Backing,
+    constant: Option<Arc<Constant>>,
 }
 
 // SAFETY: the memory belongs to the storage or to an owner that is Send and Sync; accesses follow the memory model above.
@@ -104,13 +106,13 @@ impl Storage {
     fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
-        Ok(Storage { pointer, length, writable: true, backing: Backing::Pooled(Some(buffer)) })
+        Ok(Storage { pointer, length, writable: true, backing: Backing::Pooled(Some(buffer)), constant: None })
     }
 
     /// No bytes.
     pub(super) fn empty() -> Storage {
         let pointer = NonNull::<Aligned>::dangling().cast();
-        Storage { pointer, length: 0, writable: true, backing: Backing::External(Owner::None) }
+        Storage { pointer, length: 0, writable: true, backing: Backing::External(Owner::None), constant: None }
     }
 
     /// Borrows the bytes of an owner, for reading only, and keeps the owner.
@@ -119,7 +121,7 @@ impl Storage {
         // The owner is behind an `Arc` of which we hold a share, so it is neither moved nor mutably borrowed while the
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, backing: Backing::External(Owner::Other(owner)) }
+        Storage { pointer, length, writable: false, backing: Backing::External(Owner::Other(owner)), constant: None }
     }
 
     /// Takes over a mapping that may be written, and its charge.
@@ -132,6 +134,7 @@ impl Storage {
             length,
             writable: true,
             backing: Backing::External(Owner::Other(Arc::new((mapping, charge)))),
+            constant: None,
         }
     }
 
@@ -151,14 +154,38 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, backing: Backing::External(Owner::Buffer(Arc::clone(source))) })
+        Ok(Storage {
+            pointer,
+            length,
+            writable,
+            backing: Backing::External(Owner::Buffer(Arc::clone(source))),
+            constant: None,
+        })
+    }
+
+    /// Says that the bytes are those of a constant from an offset in it on.
+    pub(super) fn of_constant(mut self, source: &Arc<vm::Buffer>, offset: usize) -> Storage {
+        self.constant = Constant::new(source, offset);
+        self
+    }
+
+    /// Returns the constant that the bytes are those of, if they are and nothing wrote to them.
+    pub(super) fn constant(&self) -> Option<&Arc<Constant>> {
+        self.constant.as_ref()
+    }
+
+    /// To be called before anyone gets an address to which they may write.
+    fn mark_written(&self) {
+        if let Some(constant) = self.constant.as_ref().filter(|_| self.writable) {
+            constant.set_written();
+        }
     }
 
     /// Takes memory that a device allocated.
     pub(super) fn from_device(memory: Arc<dyn DeviceMemory>) -> Storage {
         let address = memory.host_address().and_then(|address| NonNull::new(address.0));
         let pointer = address.unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length: memory.length(), writable: true, backing: Backing::Device(memory) }
+        Storage { pointer, length: memory.length(), writable: true, backing: Backing::Device(memory), constant: None }
     }
 
     /// Returns the memory of a device, if this is some.
@@ -181,13 +208,19 @@ impl Storage {
     /// The bytes outlive every access to the storage.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow memory for calls"))]
     pub(super) unsafe fn from_memory(bytes: NonNull<[u8]>) -> Storage {
-        Storage { pointer: bytes.cast(), length: bytes.len(), writable: false, backing: Backing::External(Owner::None) }
+        Storage {
+            pointer: bytes.cast(),
+            length: bytes.len(),
+            writable: false,
+            backing: Backing::External(Owner::None),
+            constant: None,
+        }
     }
 
     /// Contains memory that may move. What is written to borrowed memory is written to a copy.
     pub(super) fn movable(movable: Movable) -> Storage {
         let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), movable.length());
-        Storage { pointer, length, writable: true, backing: Backing::Movable(Box::new(movable)) }
+        Storage { pointer, length, writable: true, backing: Backing::Movable(Box::new(movable)), constant: None }
     }
 
     /// Returns the memory that moves, if this is some.
@@ -209,7 +242,12 @@ impl Storage {
         match &self.backing {
             Backing::Movable(movable) => movable.pin(access),
             Backing::Device(_) if self.unmapped().is_some() => Err(not_mapped(self.length)),
-            _ => Ok(PinGuard::fixed(self.base())),
+            _ => {
+                if !matches!(access, Access::Read) {
+                    self.mark_written();
+                }
+                Ok(PinGuard::fixed(self.base()))
+            }
         }
     }
 
@@ -217,6 +255,7 @@ impl Storage {
     /// returns to the pool when both are dropped.
     #[cfg(feature = "std")]
     pub(super) fn share_sole_block(&self) -> Option<Storage> {
+        self.mark_written();
         match &self.backing {
             Backing::Pooled(Some(block)) if Arc::strong_count(block) == 1 => {
                 // The holders of the other shares were done with the memory when they gave them up.
@@ -231,6 +270,7 @@ impl Storage {
     /// Returns the byte buffer that the storage is all of, if there is one.
     #[inline]
     pub(super) fn vm_buffer(&self) -> Option<&Arc<vm::Buffer>> {
+        self.mark_written();
         match &self.backing {
             Backing::Pooled(buffer) => buffer.as_ref(),
             Backing::External(Owner::Buffer(source)) => {
@@ -249,6 +289,7 @@ impl Storage {
     /// `charge` is that of the buffer for which it is created.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize, charge: SharedCharge) -> Result<Arc<vm::Buffer>> {
         self.check_range(offset, length)?;
+        self.mark_written();
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             // Byte buffers of programs never move.
             Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length, charge),
@@ -425,6 +466,7 @@ impl Storage {
 
     /// The bytes, where no other holder can reach them: memory of the pool behind an exclusive borrow.
     pub(super) fn exclusive(&mut self) -> Option<&mut [u8]> {
+        self.mark_written();
         match self.backing {
             Backing::Pooled(ref mut buffer) => {
                 // A program may hold the byte buffer.

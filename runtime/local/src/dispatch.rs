@@ -16,7 +16,7 @@ use super::worker_number::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{Access, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings};
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
-use crate::vm::{Fuel, Meter, array};
+use crate::vm::{ConstantBytes, Fuel, Meter, array};
 use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
@@ -35,13 +35,15 @@ struct ResolvedBindings {
     count: usize,
     pointers: [BindingPointer; MAXIMUM_BINDINGS],
     lengths: [usize; MAXIMUM_BINDINGS],
+    /// The bytes of constants that bindings have which the kernel only reads; empty if there are none.
+    constants: SmallVec<[Option<ConstantBytes>; 4]>,
     read_only: u64,
 }
 
 impl Default for ResolvedBindings {
     fn default() -> Self {
         let (pointers, lengths) = ([BindingPointer(null_mut()); MAXIMUM_BINDINGS], [0; MAXIMUM_BINDINGS]);
-        ResolvedBindings { count: 0, pointers, lengths, read_only: 0 }
+        ResolvedBindings { count: 0, pointers, lengths, constants: SmallVec::new(), read_only: 0 }
     }
 }
 
@@ -74,7 +76,8 @@ impl ResolvedBindings {
         pins: &mut Pins<'a>,
     ) -> Result<()> {
         let bindings = commands.bindings(dispatch);
-        let (mut movable, mut read_only) = (0, 0);
+        let (mut movable, mut read_only, mut constant) = (0, 0, 0);
+        self.constants.clear();
         for (binding, (ordinal, (pointer, byte_length))) in bindings.iter().zip(self.slots(bindings.len())?) {
             let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
                 Ok(found) => found,
@@ -90,10 +93,44 @@ impl ResolvedBindings {
                 return Err(of_binding(unaligned(), ordinal));
             }
             read_only |= u64::from(!access.contains(MemoryAccess::WRITE)) << ordinal;
+            constant |= u64::from(buffer.constant_bytes().is_some()) << ordinal;
         }
         self.read_only = read_only;
+        if constant != 0 {
+            self.find_constants(commands, dispatch, table, constant)?;
+        }
         if movable != 0 {
             self.pin(commands, dispatch, table, movable, pins)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the bytes of constants among the bindings with a bit in `constant`: of those that the kernel only reads. The others are
+    /// marked as written first, as several bindings may have the same memory.
+    #[inline(never)]
+    fn find_constants(
+        &mut self,
+        commands: &Commands,
+        dispatch: &Dispatch,
+        table: &[BufferBinding<'_>],
+        constant: u64,
+    ) -> Result<()> {
+        let info = dispatch.executable.functions().get(dispatch.function);
+        let only_read = self.read_only | info.map_or(0, |info| info.read_only_bindings);
+        let bindings = commands.bindings(dispatch);
+        let is_among = |ordinals: u64, ordinal: usize| ordinals >> (ordinal & 63) & 1 != 0;
+        for (ordinal, binding) in bindings.iter().enumerate().filter(|(at, _)| is_among(constant & !only_read, *at)) {
+            let (buffer, ..) = commands.resolve_binding(binding, table).map_err(|error| of_binding(error, ordinal))?;
+            buffer.mark_written();
+        }
+        if constant & only_read == 0 {
+            return Ok(());
+        }
+        for (ordinal, binding) in bindings.iter().enumerate() {
+            let (buffer, offset, _) =
+                commands.resolve_binding(binding, table).map_err(|error| of_binding(error, ordinal))?;
+            let bytes = buffer.constant_bytes().filter(|_| is_among(only_read, ordinal));
+            self.constants.push(bytes.map(|bytes| bytes.moved(offset)));
         }
         Ok(())
     }
@@ -129,6 +166,7 @@ impl ResolvedBindings {
     /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
     fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
         let mut read_only = 0;
+        self.constants.clear();
         for ((buffer, offset, length), (ordinal, (pointer, byte_length))) in
             ranges.iter().zip(self.slots(ranges.len())?)
         {
@@ -278,6 +316,7 @@ pub(crate) fn execute_ranges(
         binding_pointers: scratch.bindings.pointers(),
         binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
+        binding_constants: &scratch.bindings.constants,
         max_concurrency: threads,
     };
     let processor_id = if threads > 1 { current_worker() } else { 0 };
@@ -286,8 +325,8 @@ pub(crate) fn execute_ranges(
     without_unwinding(|| {
         drive(&mut |workgroups| {
             // SAFETY: `resolve` found each address and length, one for each binding, by `Commands::resolve_binding`, which
-            // checks the range against the buffer. `commands` and `table` keep the buffers, and `pins` the addresses that may
-            // change, until `drive` has returned.
+            // checks the range against the buffer. `commands` and `table` keep the buffers, with the constants that they have the bytes
+            // of, and `pins` the addresses that may change, until `drive` has returned.
             unsafe { code.dispatch(dispatch.function, &arguments, workgroups, &mut worker) }
         })
     })
@@ -322,6 +361,7 @@ pub fn dispatch_inline(
             binding_pointers: scratch.bindings.pointers(),
             binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
+            binding_constants: &scratch.bindings.constants,
             max_concurrency: 1,
         };
         let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;

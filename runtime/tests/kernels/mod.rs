@@ -41,6 +41,7 @@ pub fn dispatch(
         binding_pointers: &pointers,
         binding_lengths: &lengths,
         read_only_bindings: 0,
+        binding_constants: &[],
         max_concurrency: 1,
     };
     let mut worker = Worker { processor_id: 0, local_memory: &mut [], fuel: &mut Fuel::default() };

@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 mod block;
 mod contraction;
 mod elements;
+mod layouts;
 pub(crate) mod lines;
 mod region;
 mod scalar;
@@ -27,6 +28,7 @@ pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
 pub use contraction::{Computed, Contract, Extended, View};
 pub use elements::{Element, Grid, GridMut, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled};
+pub use layouts::ConstantBytes;
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;
 
@@ -36,6 +38,7 @@ use super::ref_type::RefType;
 use super::{array, guest};
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
+use layouts::Layouts;
 use scalar::sealed;
 use sip_hash::SipState;
 
@@ -62,8 +65,8 @@ pub struct Buffer {
 enum Storage {
     /// This buffer; the layout is that of the allocation.
     Owned(Layout, #[expect(dead_code, reason = "returned when dropped")] Charge),
-    /// A module's file.
-    Contents(Arc<Contents>),
+    /// A module's file, and parts of it in another layout.
+    Contents(Arc<Contents>, Layouts),
     /// A part of another buffer, which is none itself: owners are at most one deep.
     Part(Arc<Buffer>, #[expect(dead_code, reason = "returned when dropped")] SharedCharge),
     /// Something else, kept alive as long as the buffer.
@@ -73,8 +76,8 @@ enum Storage {
     ),
     /// A block; the pool that it goes back to and the charge of its user, or None while the pool has it.
     Pooled(Block, Option<(Arc<dyn BlockPool>, Charge)>),
-    /// The owner of borrowed memory, see [`Buffer::borrowed`].
-    Borrowed,
+    /// The owner of borrowed memory, see [`Buffer::borrowed`], and the constant whose bytes it has.
+    Borrowed(Option<ConstantBytes>),
 }
 
 // SAFETY: the bytes stay at their address until the storage is dropped; access to them is discussed in the module's
@@ -137,7 +140,7 @@ impl Buffer {
         let data = data.ok_or_else(|| {
             Error::out_of_range(alloc::format!("bytes {range:?} of a file of {} bytes", contents.length()))
         })?;
-        Ok(Arc::new(Buffer { data, length, mutable: false, storage: Storage::Contents(contents) }))
+        Ok(Arc::new(Buffer { data, length, mutable: false, storage: Storage::Contents(contents, Layouts::default()) }))
     }
 
     /// A buffer over a range of another one, in place; offset and length in bytes. It keeps the buffer of which `source` itself
@@ -190,7 +193,30 @@ impl Buffer {
     #[must_use]
     pub unsafe fn borrowed(data: *mut u8, length: usize, mutable: bool) -> Buffer {
         let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
-        Buffer { data, length, mutable, storage: Storage::Borrowed }
+        Buffer { data, length, mutable, storage: Storage::Borrowed(None) }
+    }
+
+    /// Says that the bytes of a borrowed buffer are those of a constant, so that kernels may keep them in another layout.
+    ///
+    /// # Safety
+    /// As long as the buffer may be accessed, the constant lives and has as many bytes from there on, and nothing writes to the
+    /// buffer's memory.
+    #[must_use]
+    pub unsafe fn of_constant(mut self, bytes: ConstantBytes) -> Buffer {
+        if let Storage::Borrowed(slot) = &mut self.storage {
+            *slot = Some(bytes);
+        }
+        self
+    }
+
+    /// Returns which bytes of a constant are those from an address in the buffer on.
+    fn constant_at(&self, address: *const u8) -> Option<ConstantBytes> {
+        match self.storage {
+            Storage::Borrowed(Some(constant)) => {
+                Some(constant.moved(address.addr().wrapping_sub(self.data.as_ptr().addr())))
+            }
+            _ => None,
+        }
     }
 
     /// Drops a share of a buffer. If it is the last one of a pool's buffer, the buffer returns to the pool as it is.
@@ -237,7 +263,7 @@ impl Buffer {
     /// ```
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        let Storage::Contents(contents) = &self.storage else { return None };
+        let Storage::Contents(contents, _) = &self.storage else { return None };
         if matches!(**contents, Contents::Mapped(_)) {
             return None;
         }
@@ -267,7 +293,7 @@ impl Buffer {
     #[must_use]
     pub fn contents(&self) -> Option<&Arc<Contents>> {
         match &self.storage {
-            Storage::Contents(contents) => Some(contents),
+            Storage::Contents(contents, _) => Some(contents),
             _ => None,
         }
     }
@@ -491,7 +517,7 @@ fn read_only() -> Error {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        match core::mem::replace(&mut self.storage, Storage::Borrowed) {
+        match core::mem::replace(&mut self.storage, Storage::Borrowed(None)) {
             // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
             Storage::Pooled(block, Some((pool, charge))) => {
@@ -499,10 +525,10 @@ impl Drop for Buffer {
                 pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
             Storage::Pooled(_, None)
-            | Storage::Contents(_)
+            | Storage::Contents(..)
             | Storage::Part(..)
             | Storage::Foreign(..)
-            | Storage::Borrowed => {}
+            | Storage::Borrowed(_) => {}
         }
     }
 }

@@ -151,6 +151,7 @@ fn arguments<'a>(
         binding_pointers: pointers,
         binding_lengths: lengths,
         read_only_bindings: 0,
+        binding_constants: &[],
         max_concurrency: 3,
     }
 }

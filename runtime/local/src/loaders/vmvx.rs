@@ -392,9 +392,14 @@ impl VmvxWorker {
             (pointer.0, *length, !read_only)
         });
         for (index, (data, length, mutable)) in fixed.into_iter().chain(bindings).enumerate() {
+            let constant = index.checked_sub(BINDINGS).and_then(|binding| *arguments.binding_constants.get(binding)?);
             // SAFETY: promised by the caller. Local memory is exclusively borrowed and not accessed meanwhile;
             // constants are shared and read-only; bindings are never borrowed as slices.
-            let buffer = unsafe { Buffer::borrowed(data, length, mutable) };
+            let mut buffer = unsafe { Buffer::borrowed(data, length, mutable) };
+            if let Some(constant) = constant {
+                // SAFETY: promised by the caller, until this dispatch ends.
+                buffer = unsafe { buffer.of_constant(constant) };
+            }
             match self.borrowed.get_mut(index) {
                 Some(slot) => match Arc::get_mut(slot) {
                     Some(old) => *old = buffer,

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "kernels work on raw memory")]
 
 mod borrows;
+mod constants;
 mod drivers;
 mod elision;
 mod queue;
@@ -13,14 +14,11 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::bytecode::Contents;
-use crate::hal::backend::Access;
 use crate::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
 use crate::hal::*;
-use crate::mapping::MappedFile;
-use crate::{Error, Result, StatusCode, vm};
+use crate::{Error, Result, StatusCode};
 
 /// Functions on 32-bit integers, an element to a workgroup: 0 adds two bindings into a third, 1 multiplies binding 0 by
 /// constant 0 through local memory, 2 fails, 3 counts workgroups.
@@ -443,29 +441,4 @@ fn steady_state_calls_take_no_memory_from_the_system() {
     }
     std::eprintln!("{} ns a call", start.elapsed().as_nanos() / rounds);
     assert_eq!(device.allocator().statistics().system_allocations, before);
-}
-
-/// Compilers make programs that write to their own constants; those of another session stay as they were.
-#[test]
-fn constants_that_are_written_are_copies() {
-    let bytes: Vec<u8> = (0..200).map(|index| index as u8).collect();
-    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
-    std::fs::write(&path, &bytes).unwrap();
-    let parameters = BufferParameters {
-        memory_type: MemoryType::DEVICE_LOCAL,
-        usage: BufferUsage::DISPATCH_STORAGE | BufferUsage::SHARING_IMMUTABLE,
-    };
-    for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
-        let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
-        let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
-        let (first, second) = (import(), import());
-        first.write(3, &[0xAA; 4]).unwrap();
-        assert_eq!(first.to_vec().unwrap()[..8], [64, 65, 66, 0xAA, 0xAA, 0xAA, 0xAA, 71]);
-        assert_eq!(second.to_vec().unwrap(), bytes[64..]);
-        assert_eq!(source.to_vec().unwrap(), bytes[64..]);
-        // Kernels rely on the alignment.
-        assert_eq!(first.pin(Access::Read).unwrap().address().0.align_offset(MINIMUM_ALIGNMENT), 0);
-    }
-    assert_eq!(std::fs::read(&path).unwrap(), bytes);
-    std::fs::remove_file(&path).unwrap();
 }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::elements::{Element, load};
+use super::layouts::{self, ConstantBytes};
 use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
@@ -72,10 +73,12 @@ impl<T, F> fmt::Debug for Computed<'_, T, F> {
 }
 
 mod sealed {
-    use super::{Loop, Range, Stride, contraction};
+    use super::{ConstantBytes, Loop, Range, Stride, contraction};
 
-    /// What [`Source::checked`] calls with an operand and the addresses of its elements.
-    pub(super) type Then<'a, N> = &'a mut dyn FnMut(contraction::Operand<'_, N>, Range<usize>) -> bool;
+    /// What [`Source::checked`] calls with an operand, the addresses of its elements, and the bytes of a constant from that of the
+    /// first iteration on, if they are such.
+    pub(super) type Then<'a, N> =
+        &'a mut dyn FnMut(contraction::Operand<'_, N>, Range<usize>, Option<ConstantBytes>) -> bool;
 
     /// What a contraction multiplies.
     pub trait Source<N> {
@@ -89,7 +92,11 @@ use sealed::{Source, Then};
 impl<N: Element> Source<N> for View<'_, N> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
         let region = self.region(false, loops, stride);
-        region.is_some_and(|region| then(contraction::Operand::Memory(region.origin.cast_const().cast()), region.span))
+        region.is_some_and(|region| {
+            let address = region.origin.cast_const();
+            let Ref::Buffer(buffer) = self.buffer else { return false };
+            then(contraction::Operand::Memory(address.cast()), region.span, buffer.constant_at(address))
+        })
     }
 }
 
@@ -158,10 +165,10 @@ impl<N: Element + Default> Source<N> for Elements<'_, N> {
         buffer.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
-                None => then(contraction::Operand::Memory(origin.cast()), region.span),
+                None => then(contraction::Operand::Memory(origin.cast()), region.span, buffer.constant_at(origin)),
                 Some(compute) => {
                     let addressed = Addressed { origin, width, compute };
-                    then(contraction::Operand::Computed(&addressed, 0), region.span)
+                    then(contraction::Operand::Computed(&addressed, 0), region.span, None)
                 }
             }
         })
@@ -197,7 +204,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
         self.view.region(false, loops, stride).is_some_and(|region| {
             let gathered = Gathered { origin: region.origin.cast_const().cast(), function: &self.function };
-            then(contraction::Operand::Computed(&gathered, 0), region.span)
+            then(contraction::Operand::Computed(&gathered, 0), region.span, None)
         })
     }
 }
@@ -228,7 +235,7 @@ impl Gather<i32> for Bytes {
 impl Source<i32> for Extended<'_> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, i32>) -> bool {
         self.0.region(false, loops, stride).is_some_and(|region| {
-            then(contraction::Operand::Computed(&Bytes(region.origin.cast_const().cast()), 0), region.span)
+            then(contraction::Operand::Computed(&Bytes(region.origin.cast_const().cast()), 0), region.span, None)
         })
     }
 }
@@ -290,17 +297,52 @@ unsafe fn contract<O: Contract>(
     let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);
     let is_disjoint = |span: &Range<usize>| span.end <= region.span.start || region.span.end <= span.start;
     is_injective_by(loops.len(), moving)
-        && left.checked(loops, |each| each.left, &mut |left, left_span| {
-            right.checked(loops, |each| each.right, &mut |right, right_span| {
+        && left.checked(loops, |each| each.left, &mut |left, left_span, left_constant| {
+            right.checked(loops, |each| each.right, &mut |right, right_span, right_constant| {
                 if !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
                     return false;
                 }
+                let constants = [
+                    left_constant.map(|first| (first, left_span.len())),
+                    right_constant.map(|first| (first, right_span.len())),
+                ];
                 // SAFETY: `Ref::region` checked that the elements are within their buffers and aligned, and that the output can
                 // be written to; this function checked that its elements are distinct and that they overlap no operand's.
-                unsafe { divided::<O>(region.origin.cast(), left, right, loops) };
+                unsafe { by_layouts::<O>(region.origin.cast(), (left, right), constants, loops) };
                 true
             })
         })
+}
+
+/// Runs a contraction, with other layouts of the operands that are parts of constants where there are such layouts. `constants` are
+/// where an operand is in a constant, and the length of the memory that contains its elements.
+///
+/// # Safety
+/// As for [`contraction::contract`].
+unsafe fn by_layouts<O: Operation>(
+    output: *mut O::Number,
+    (left, right): (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
+    [left_constant, right_constant]: [Option<(ConstantBytes, usize)>; 2],
+    loops: &[Loop],
+) {
+    let sums = Sums::of::<O>(loops);
+    // The order of partial sums is that of the elements in the constant.
+    let relaid = |constant: Option<(ConstantBytes, usize)>, loops: &[Loop], stride| {
+        let (first, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
+        layouts::relaid(loops, first, bytes, stride)
+    };
+    let by_left = relaid(left_constant, loops, |each| &mut each.left);
+    let (loops, left) = match &by_left {
+        Some(relaid) => (relaid.loops(), contraction::Operand::Memory(relaid.first.cast())),
+        None => (loops, left),
+    };
+    let by_right = relaid(right_constant, loops, |each| &mut each.right);
+    let (loops, right) = match &by_right {
+        Some(relaid) => (relaid.loops(), contraction::Operand::Memory(relaid.first.cast())),
+        None => (loops, right),
+    };
+    // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
+    unsafe { divided::<O>(sums, output, left, right, loops) };
 }
 
 /// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
@@ -322,13 +364,13 @@ unsafe impl<T> Sync for Shared<T> {}
 /// # Safety
 /// As for [`contraction::contract`].
 unsafe fn divided<O: Operation>(
+    sums: Sums,
     output: *mut O::Number,
     left: contraction::Operand<'_, O::Number>,
     right: contraction::Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let sums = Sums::of::<O>(loops);
     let moving = (0..loops.len()).filter(|at| loops[*at].output != 0);
     let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
     let Some(longest) = divisible else {

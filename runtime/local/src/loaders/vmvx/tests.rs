@@ -60,6 +60,7 @@ fn dispatch(
         binding_pointers: &pointers,
         binding_lengths: &lengths,
         read_only_bindings: read_only,
+        binding_constants: &[],
         max_concurrency: 1,
     };
     let size = executable.functions().get(function).map_or(0, |info| info.local_memory_size);
@@ -279,6 +280,7 @@ fn workers_race_on_bindings_without_harm() {
                     binding_pointers: &pointers,
                     binding_lengths: &lengths,
                     read_only_bindings: 0,
+                    binding_constants: &[],
                     max_concurrency: 4,
                 };
                 let range = u64::from(worker * 16)..u64::from(worker * 16 + 16);
