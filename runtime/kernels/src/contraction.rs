@@ -116,13 +116,13 @@ unsafe fn contract_on<O: Operation>(
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
     scratch::with(|plans, scratch| {
-        let Some(plan) = plans.plan(loops, &tiles.machine, is_computed) else {
+        let Some((plan, number)) = plans.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
             return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
-        unsafe { drive::Drive { plan, tiles, output, left, right, scratch }.run() };
+        unsafe { drive::Drive { plan, number, tiles, output, left, right, scratch }.run() };
     });
 }
 

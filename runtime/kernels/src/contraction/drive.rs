@@ -11,6 +11,8 @@ use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
 /// A contraction under way.
 pub(super) struct Drive<'a, N: 'static> {
     pub(super) plan: &'a Plan,
+    /// The plan's number.
+    pub(super) number: u64,
     pub(super) tiles: &'static Tiles<N>,
     pub(super) output: *mut N,
     pub(super) left: Operand<'a, N>,
@@ -77,7 +79,7 @@ impl<N: Copy> Drive<'_, N> {
         while products_left > 0 {
             let products = products_left.min(PRODUCTS);
             products_left -= products;
-            let first = self.list_products(&mut sums, products);
+            let first = self.list_products(&mut sums, products, plan.sums.count());
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
                 let count = self.list_rows(&mut rows, rows_left.min(at_once));
@@ -118,10 +120,17 @@ impl<N: Copy> Drive<'_, N> {
         count
     }
 
-    /// Lists the offsets of products, relative to those of the first, which are returned.
-    fn list_products(&mut self, sums: &mut Walk<'_>, count: usize) -> Offsets {
+    /// Lists the offsets of some of so many products, relative to those of the first, which are returned.
+    fn list_products(&mut self, sums: &mut Walk<'_>, count: usize, of: usize) -> Offsets {
         let first = sums.offsets();
-        let Scratch { products, sources, offsets: lines, are_products_adjacent, listed, .. } = &mut *self.scratch;
+        let Scratch { products, sources, offsets: lines, are_products_adjacent, listed, listed_plan, .. } =
+            &mut *self.scratch;
+        // Most often, the contraction before was of the same plan: that of another workgroup.
+        if *listed_plan == self.number {
+            return first;
+        }
+        // Those across lanes are moved into panels, at other places for other rows.
+        *listed_plan = if count == of && self.plan.packing != Packing::Across { self.number } else { 0 };
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));

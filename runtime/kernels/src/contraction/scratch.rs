@@ -23,6 +23,8 @@ pub(super) enum Listed {
 /// Lists, and packed operands. All zeros is a value.
 #[repr(C)]
 pub(super) struct Scratch<N> {
+    /// The plan whose products are listed, all of them; zero if they are not.
+    pub(super) listed_plan: u64,
     pub(super) listed: Listed,
     pub(super) rows: [Row; ROWS],
     /// The same, with the left operand where it is packed.
@@ -54,6 +56,8 @@ struct Planned {
     /// The machine of the tiles: operations of one level may have different ones.
     machine: Option<&'static Machine>,
     is_computed: [bool; 2],
+    /// Different from that of each plan that the thread made before.
+    number: u64,
     plan: Plan,
 }
 
@@ -74,11 +78,18 @@ pub(super) struct Plans {
     last: usize,
     /// The one that is replaced next.
     next: usize,
+    /// How many the thread has made.
+    made: u64,
 }
 
 impl Plans {
-    /// Returns the plan of a contraction. None where it runs as it stands.
-    pub(super) fn plan(&mut self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> Option<&Plan> {
+    /// Returns the plan of a contraction, and its number, which is not zero. None where it runs as it stands.
+    pub(super) fn plan(
+        &mut self,
+        loops: &[Loop],
+        machine: &'static Machine,
+        is_computed: [bool; 2],
+    ) -> Option<(&Plan, u64)> {
         let is_kept = |planned: &Planned| planned.is_of(loops, machine, is_computed);
         if !self.planned.get(self.last).is_some_and(is_kept) {
             self.last = match self.planned.iter().position(is_kept) {
@@ -86,7 +97,8 @@ impl Plans {
                 None => self.replace(loops, machine, is_computed)?,
             };
         }
-        Some(&self.planned[self.last].plan)
+        let Planned { plan, number, .. } = &self.planned[self.last];
+        Some((plan, *number))
     }
 
     /// Plans a contraction in the place of the one that was planned first.
@@ -94,11 +106,12 @@ impl Plans {
         let plan = Plan::with(loops, machine, is_computed)?;
         let replaced = self.next;
         self.next = (replaced + 1) % PLANS;
+        self.made += 1;
         let planned = &mut self.planned[replaced];
         // A plan has at least one loop, and at most as many as there is room for.
         planned.loops[..loops.len()].copy_from_slice(loops);
         (planned.count, planned.machine) = (loops.len(), Some(machine));
-        (planned.is_computed, planned.plan) = (is_computed, plan);
+        (planned.is_computed, planned.number, planned.plan) = (is_computed, self.made, plan);
         Some(replaced)
     }
 }

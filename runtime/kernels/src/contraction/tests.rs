@@ -126,8 +126,9 @@ where
         result.into_iter().map(Sample::bits).collect::<Vec<u32>>()
     };
     let expected = run(None);
-    for level in levels() {
-        assert!(run(Some(level)) == expected, "{level:?} {kind} {loops:?}");
+    // Twice: the second time, plan and lists are there.
+    for (level, times) in levels().into_iter().flat_map(|level| [(level, 1), (level, 2)]) {
+        assert!(run(Some(level)) == expected, "{level:?} {kind} {loops:?} {times}");
     }
 }
 
