@@ -8,6 +8,7 @@ mod copy;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod dot;
 mod drive;
+mod layout;
 mod level;
 mod loops;
 mod machine;
@@ -22,6 +23,7 @@ mod tile;
 mod vector;
 
 pub use arithmetic::{AnyOrder, Arithmetic, FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
+pub use layout::{Axis, Layout, Side};
 pub use loops::Loop;
 pub use machine::Machine;
 pub use operand::{Gather, Operand, Piece};
@@ -63,6 +65,14 @@ pub unsafe fn contract_part<O: Operation>(
 ) {
     // SAFETY: promised by the caller; the processor is of its level.
     unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
+}
+
+/// Returns the layout of an operand with which a contraction of it is expected to take less time, if it has at most so many elements.
+/// The sums of such a contraction are [in order](Sums::Sequential).
+#[must_use]
+pub fn layout<O: Operation>(loops: &[Loop], side: Side, is_other_computed: bool, most: usize) -> Option<Layout> {
+    let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
+    scratch::with::<O::Number, _>(|kept, _| kept.layouts.layout(loops, side, machine, is_other_computed, most))
 }
 
 /// As [`contract`], by a level that is no better than the machine's: to compare the levels of one processor. Returns the name of the
@@ -115,8 +125,8 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    scratch::with(|plans, scratch| {
-        let Some((plan, number)) = plans.plan(loops, &tiles.machine, is_computed) else {
+    scratch::with(|kept, scratch| {
+        let Some((plan, number)) = kept.plans.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
             return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
         };

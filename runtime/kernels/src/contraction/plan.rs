@@ -74,13 +74,18 @@ impl Plan {
 
     /// As [`Plan::of`], where the left or the right operand is computed: that is not loaded as vectors.
     pub(super) fn with(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<Plan> {
+        Plan::costed(loops, machine, is_computed).map(|(plan, _)| plan)
+    }
+
+    /// As [`Plan::with`], with the cycles that the contraction is expected to take.
+    pub(super) fn costed(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
         if loops.len() > MAX_LOOPS {
             return None;
         }
         let [left, right] = is_computed;
         let (plan, cycles) = Plan::oriented(loops, machine, false, [left, right])?;
         let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, [right, left])?;
-        Some(if cycles_swapped < cycles { swapped } else { plan })
+        Some(if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) })
     }
 
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
@@ -173,7 +178,11 @@ impl Plan {
         let ways = [
             (whole(within, packing, moving_within), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (only_if(is_adjacent, whole(within, loading, 0)), Packing::None, within),
+            (
+                only_if(innermost.right == 1 && !is_computed, whole(within, loading, moving_within)),
+                Packing::None,
+                within,
+            ),
             (
                 only_if((is_adjacent || is_even) && rows == 1, whole(separate, splitting, 0)),
                 Packing::Separate,

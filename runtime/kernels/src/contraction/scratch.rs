@@ -4,6 +4,7 @@ use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use alloc::boxed::Box;
 
 use super::blocking::{COLUMNS, COMPUTED_ROWS, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
+use super::layout::LayoutsChosen;
 use super::loops::{Loop, MAX_LOOPS};
 use super::machine::Machine;
 use super::operand::Piece;
@@ -69,7 +70,7 @@ impl Planned {
 }
 
 /// Plans that a thread keeps: those of the layers of small models, and of the parts at the ends of tiled ones.
-const PLANS: usize = 32;
+const PLANS: usize = 64;
 
 /// The last contractions of a thread, and their plans. Workgroups of a dispatch repeat the same one, and models repeat all.
 pub(super) struct Plans {
@@ -116,10 +117,16 @@ impl Plans {
     }
 }
 
+/// What a thread keeps of the contractions before.
+pub(super) struct Kept {
+    pub(super) plans: Plans,
+    pub(super) layouts: LayoutsChosen,
+}
+
 /// What a thread keeps, for any operation: its numbers have 32 bits.
 #[repr(C)]
 struct Any {
-    plans: Plans,
+    kept: Kept,
     scratch: Scratch<u32>,
 }
 
@@ -129,17 +136,17 @@ std::thread_local! {
 }
 
 /// Calls `work` with what the thread keeps.
-pub(super) fn with<N, R>(work: impl FnOnce(&mut Plans, &mut Scratch<N>) -> R) -> R {
+pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> R {
     const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
     let mut kept = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
     #[cfg(not(feature = "std"))]
     let mut kept = zeroed();
-    let Any { plans, scratch: any } = &mut *kept;
+    let Any { kept: found, scratch: any } = &mut *kept;
     let any: *mut Scratch<u32> = any;
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
-    let result = work(plans, unsafe { &mut *any.cast::<Scratch<N>>() });
+    let result = work(found, unsafe { &mut *any.cast::<Scratch<N>>() });
     // Where the thread is ending there is nothing to keep it for.
     #[cfg(feature = "std")]
     let _ = KEPT.try_with(|slot| slot.set(Some(kept)));

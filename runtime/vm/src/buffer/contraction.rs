@@ -9,7 +9,7 @@ use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Sums,
+    self, FmaF32, FmaF32AnyOrder, Gather, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
 };
 use incarnate_kernels::{Loop, Operation};
 
@@ -326,21 +326,17 @@ unsafe fn by_layouts<O: Operation>(
     loops: &[Loop],
 ) {
     let sums = Sums::of::<O>(loops);
-    // The order of partial sums is that of the elements in the constant.
-    let relaid = |constant: Option<(ConstantBytes, usize)>, loops: &[Loop], stride| {
+    let relaid = |side, constant: Option<(ConstantBytes, usize)>, other, loops: &[Loop]| {
+        // The order of partial sums is that of the elements in the constant.
         let (first, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
-        layouts::relaid(loops, first, bytes, stride)
+        let is_other_computed = matches!(other, contraction::Operand::Computed(..));
+        let layout = contraction::layout::<O>(loops, side, is_other_computed, bytes / size_of::<O::Number>())?;
+        Some((contraction::Operand::Memory(layouts::elements(first, &layout)?.cast()), layout))
     };
-    let by_left = relaid(left_constant, loops, |each| &mut each.left);
-    let (loops, left) = match &by_left {
-        Some(relaid) => (relaid.loops(), contraction::Operand::Memory(relaid.first.cast())),
-        None => (loops, left),
-    };
-    let by_right = relaid(right_constant, loops, |each| &mut each.right);
-    let (loops, right) = match &by_right {
-        Some(relaid) => (relaid.loops(), contraction::Operand::Memory(relaid.first.cast())),
-        None => (loops, right),
-    };
+    let by_left = relaid(Side::Left, left_constant, right, loops);
+    let (left, loops) = by_left.as_ref().map_or((left, loops), |(left, layout)| (*left, layout.loops()));
+    let by_right = relaid(Side::Right, right_constant, left, loops);
+    let (right, loops) = by_right.as_ref().map_or((right, loops), |(right, layout)| (*right, layout.loops()));
     // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
     unsafe { divided::<O>(sums, output, left, right, loops) };
 }

@@ -1,8 +1,8 @@
 //! Parts of constants with their elements in another order, kept for contractions that read them again.
 //!
 //! A matrix whose sums run along its adjacent elements, as most frameworks store weights, is read across lines of the cache: its
-//! elements must be transposed before they are vectors. What a contraction reads of a constant is transposed once, when it is read for
-//! the second time, and kept as long as the constant.
+//! elements must be transposed before they are vectors. What a contraction reads of a constant is copied in the
+//! [order that suits it](Layout) once, when it is read for the second time, and kept as long as the constant.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::{Buffer, Storage};
 use crate::Error;
 use crate::sync::Once;
-use incarnate_kernels::Loop;
+use incarnate_kernels::contraction::{Axis, Layout};
 
 /// The most bytes of layouts of a constant, which are never more than the constant's either: beyond, memory is what limits kernels.
 const MAX_BYTES: usize = 256 << 20;
@@ -23,16 +23,6 @@ const MAX_BYTES: usize = 256 << 20;
 const BYTES_OF_A_LIST: usize = 16 << 10;
 /// The most lists.
 const MAX_LISTS: usize = 4096;
-/// The most loops that move the operand.
-const MAX_AXES: usize = 4;
-/// The most loops of a contraction.
-const MAX_LOOPS: usize = 8;
-/// The fewest columns of a matrix that is transposed.
-const MIN_COLUMNS: usize = 4;
-/// Elements of 32 bits in a line of the cache.
-const LINE: usize = 16;
-/// Elements in 4 KiB: lines at such a distance compete for one set of the cache.
-const COMPETING: usize = 1024;
 /// Bytes of an element.
 const WIDTH: usize = size_of::<u32>();
 /// The alignment of layouts, in bytes: a line of the cache.
@@ -67,23 +57,17 @@ impl ConstantBytes {
     }
 }
 
-/// A loop that moves an operand: its trip count and its stride, in elements.
-type Axis = (usize, i64);
-
-/// What a contraction reads of a constant.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Part {
-    /// The position of the first iteration's element in the constant, in bytes.
-    first: usize,
-    /// The loops from the outermost one of the layout to its columns; unused ones are zero.
-    axes: [Axis; MAX_AXES],
-}
+/// The loops that move an operand, in the order of a layout.
+type Axes = [Axis; 4];
 
 /// A part that was read.
 struct Node {
-    part: Part,
+    /// The position of the first iteration's element in the constant, in bytes.
+    first: usize,
+    /// The loops over the elements, in the order of the layout, which decide its strides.
+    axes: Axes,
     /// The elements in the layout's order; None where they would take too much memory.
-    layout: Once<Option<Arc<Buffer>>>,
+    elements: Once<Option<Arc<Buffer>>>,
     next: Once<Box<Node>>,
 }
 
@@ -97,34 +81,34 @@ pub(super) struct Layouts {
 
 impl Layouts {
     /// Returns a part in the layout's order, if it was read before and there is memory for it.
-    fn layout(&self, constant: &Buffer, part: &Part) -> Option<&Buffer> {
+    fn elements(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<&Buffer> {
         let lists = match self.lists.get() {
             Some(lists) => lists,
             None => self.lists.get_or_try_init(|| lists(constant.length)).ok()?,
         };
-        let mut slot = lists.get(part.first / BYTES_OF_A_LIST % lists.len().max(1))?;
+        let mut slot = lists.get(first / BYTES_OF_A_LIST % lists.len().max(1))?;
         while let Some(node) = slot.get() {
-            if node.part == *part {
-                return match node.layout.get() {
-                    Some(layout) => layout.as_deref(),
-                    None => self.keep(node, self.create(constant, part)),
+            if node.first == first && node.axes == layout.axes {
+                return match node.elements.get() {
+                    Some(elements) => elements.as_deref(),
+                    None => self.keep(node, self.create(constant, first, layout)),
                 };
             }
             slot = &node.next;
         }
         // Read for the first time. If another thread adds a node meanwhile, this one is added when the part is read again.
         if self.take(constant, size_of::<Node>()) {
-            let node = || Ok(Box::new(Node { part: *part, layout: Once::default(), next: Once::default() }));
-            let _ = slot.get_or_try_init(node);
+            let (elements, next) = (Once::default(), Once::default());
+            let _ = slot.get_or_try_init(|| Ok(Box::new(Node { first, axes: layout.axes, elements, next })));
         }
         None
     }
 
-    /// Keeps the layout of a node, or drops it where another thread was first.
+    /// Keeps the elements of a node, or drops them where another thread was first.
     #[cold]
-    fn keep<'a>(&self, node: &'a Node, layout: Option<Arc<Buffer>>) -> Option<&'a Buffer> {
-        let own = layout.as_ref().map(|own| (Arc::as_ptr(own), own.length));
-        let kept = node.layout.get_or_try_init(|| Ok(layout)).ok()?.as_deref();
+    fn keep<'a>(&self, node: &'a Node, elements: Option<Arc<Buffer>>) -> Option<&'a Buffer> {
+        let own = elements.as_ref().map(|own| (Arc::as_ptr(own), own.length));
+        let kept = node.elements.get_or_try_init(|| Ok(elements)).ok()?.as_deref();
         if let Some((_, bytes)) = own.filter(|(own, _)| !kept.is_some_and(|kept| core::ptr::eq(kept, *own))) {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -140,18 +124,17 @@ impl Layouts {
 
     /// Copies a part.
     #[cold]
-    fn create(&self, constant: &Buffer, part: &Part) -> Option<Arc<Buffer>> {
-        let strides = strides(&part.axes);
-        let length = part.axes.first().zip(strides.first()).map(|(axis, stride)| axis.0 * *stride as usize)?;
-        if !self.take(constant, length * WIDTH) {
+    fn create(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
+        let bytes = layout.length().checked_mul(WIDTH)?;
+        if !self.take(constant, bytes) {
             return None;
         }
-        let layout = Buffer::zeroed((length * WIDTH) as u64, ALIGNMENT, None).ok()?;
-        let from = constant.data.as_ptr().wrapping_add(part.first).cast::<u32>();
-        // SAFETY: `relaid` was told that the elements of all iterations are within the constant; those of the layout are within its
+        let copied = Buffer::zeroed(bytes as u64, ALIGNMENT, None).ok()?;
+        let from = constant.data.as_ptr().wrapping_add(first).cast::<u32>();
+        // SAFETY: `elements` was told that the elements of all iterations are within the constant; those of the layout are within its
         // length, which nobody else accesses yet.
-        unsafe { copy(from.cast_const(), layout.data.as_ptr().cast(), &part.axes, &strides) };
-        Some(layout)
+        unsafe { copy(from.cast_const(), copied.data.as_ptr().cast(), &layout.axes, &layout.strides) };
+        Some(copied)
     }
 }
 
@@ -168,7 +151,8 @@ fn lists(length: usize) -> crate::Result<Vec<Once<Box<Node>>>> {
 /// # Safety
 /// They are valid at the addresses: for reads, and those of `into` for writes that nothing else accesses.
 unsafe fn copy(from: *const u32, into: *mut u32, axes: &[Axis], strides: &[i64]) {
-    let (Some(((count, stride), axes)), Some((into_stride, strides))) = (axes.split_first(), strides.split_first())
+    let (Some((Axis { count, stride }, axes)), Some((into_stride, strides))) =
+        (axes.split_first(), strides.split_first())
     else {
         return;
     };
@@ -186,74 +170,14 @@ unsafe fn copy(from: *const u32, into: *mut u32, axes: &[Axis], strides: &[i64])
     }
 }
 
-/// The strides of the axes in a layout, in elements. Lines of columns do not compete for sets of the cache.
-fn strides(axes: &[Axis; MAX_AXES]) -> [i64; MAX_AXES] {
-    let mut strides = [1; MAX_AXES];
-    for at in (1..MAX_AXES).rev() {
-        let length = strides[at] * axes[at].0 as i64;
-        let is_competing = at == MAX_AXES - 1 && (length as usize).is_multiple_of(COMPETING);
-        strides[at - 1] = length + if is_competing { LINE as i64 } else { 0 };
-    }
-    strides
-}
-
-/// The stride of an operand in a loop.
-type Stride = fn(&mut Loop) -> &mut i64;
-
-/// A contraction with an operand in another layout.
-pub(super) struct Relaid {
-    loops: [Loop; MAX_LOOPS],
-    count: usize,
-    /// The address of the first iteration's element.
-    pub(super) first: *const u8,
-}
-
-impl Relaid {
-    pub(super) fn loops(&self) -> &[Loop] {
-        self.loops.get(..self.count).unwrap_or_default()
-    }
-}
-
-/// Returns the contraction with an operand whose vectors are adjacent, if the operand is a part of a constant that must be transposed,
-/// and was read before. The operand's elements are within the constant: that of the first iteration is at `first`, and those of all
-/// iterations are in so many bytes.
-pub(super) fn relaid(loops: &[Loop], first: ConstantBytes, bytes: usize, stride: Stride) -> Option<Relaid> {
-    let count = loops.len();
-    let mut relaid = Relaid { loops: [Loop::default(); MAX_LOOPS], count, first: core::ptr::null() };
-    relaid.loops.get_mut(..count)?.copy_from_slice(loops);
-    let stride_of = |each: &Loop| *stride(&mut { *each });
-    // The loop whose elements of the output are adjacent, and those that move the operand, in the order of the layout.
-    let columns = (0..count).filter(|at| loops[*at].output == 1).max_by_key(|at| loops[*at].count)?;
-    let is_across = ![0, 1].contains(&stride_of(&loops[columns])) && loops[columns].count >= MIN_COLUMNS;
-    let is_adjacent = loops.iter().any(|each| each.output == 0 && stride_of(each) == 1 && each.count > 1);
-    if !is_across || !is_adjacent {
-        return None;
-    }
-    let of = |sums: bool| {
-        (0..count).filter(move |at| *at != columns && (loops[*at].output == 0) == sums && stride_of(&loops[*at]) != 0)
-    };
-    let (mut order, mut axes) = ([None; MAX_AXES], [(1, 0); MAX_AXES]);
-    let moving = of(false).chain(of(true)).chain([columns]);
-    let unused = MAX_AXES.checked_sub(moving.clone().count())?;
-    for (at, axis) in moving.zip(unused..) {
-        (order[axis], axes[axis]) = (Some(at), (loops[at].count, stride_of(&loops[at])));
-    }
-    // Elements that several iterations read would be copied several times.
-    let elements = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.0))?;
-    if elements > bytes / WIDTH {
-        return None;
-    }
+/// Returns the elements of an operand in a layout, if they were read before and there is memory for them. Those of all iterations are within
+/// the constant; that of the first one is at `first`.
+pub(super) fn elements(first: ConstantBytes, layout: &Layout) -> Option<*const u8> {
     // SAFETY: who passed the address on keeps the constant.
     let constant = unsafe { first.constant.as_ref() };
     let Storage::Contents(_, layouts) = &constant.storage else { return None };
-    let layout = layouts.layout(constant, &Part { first: first.offset, axes })?;
-    for (at, new) in order.iter().zip(strides(&axes)) {
-        if let Some(at) = at {
-            *stride(&mut relaid.loops[*at]) = new;
-        }
-    }
-    relaid.first = layout.data.as_ptr();
-    Some(relaid)
+    let elements = layouts.elements(constant, first.offset, layout)?;
+    Some(elements.data.as_ptr())
 }
 
 #[cfg(test)]
@@ -263,6 +187,7 @@ mod tests {
     use super::*;
     use crate::Ref;
     use incarnate_bytecode::Contents;
+    use incarnate_kernels::Loop;
     use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder};
 
     const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {

@@ -1,0 +1,238 @@
+//! Operands whose elements are in another order: those that are copied once and read often, such as constants.
+
+use super::loops::Loop;
+use super::machine::Machine;
+use super::plan::Plan;
+
+/// The most loops of a contraction with an operand in another layout.
+const MAX_LOOPS: usize = 8;
+/// The most loops that move the operand.
+const MAX_AXES: usize = 4;
+/// Elements of 32 bits in a line of the cache.
+const LINE: i64 = 16;
+/// Elements in 4 KiB: lines at such a distance compete for one set of the cache.
+const COMPETING: i64 = 1024;
+
+/// The left or the right operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left operand.
+    Left,
+    /// The right operand.
+    Right,
+}
+
+impl Side {
+    fn stride(self, of: &Loop) -> i64 {
+        match self {
+            Side::Left => of.left,
+            Side::Right => of.right,
+        }
+    }
+
+    fn set_stride(self, of: &mut Loop, stride: i64) {
+        match self {
+            Side::Left => of.left = stride,
+            Side::Right => of.right = stride,
+        }
+    }
+
+    const fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
+/// A loop that moves an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Axis {
+    /// Trip count.
+    pub count: usize,
+    /// Distance of the elements of two iterations in the operand.
+    pub stride: i64,
+}
+
+/// An order of an operand's elements, and the contraction of the operand in this order. Lengths and strides are in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The loops that move the operand, the outermost of the layout first; unused ones have one iteration.
+    pub axes: [Axis; MAX_AXES],
+    /// The strides of the axes in the layout.
+    pub strides: [i64; MAX_AXES],
+    loops: [Loop; MAX_LOOPS],
+    count: usize,
+}
+
+impl Layout {
+    /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
+    /// the longest loop that moves the output and only this operand. None, too, where there would be more elements than `most`, because
+    /// several iterations have the same.
+    pub(super) fn of(
+        loops: &[Loop],
+        side: Side,
+        machine: &Machine,
+        is_other_computed: bool,
+        most: usize,
+    ) -> Option<Layout> {
+        let layout = Layout::candidate(loops, side)?;
+        // What pads lines does not count.
+        if layout.axes.iter().map(|axis| axis.count).product::<usize>() > most {
+            return None;
+        }
+        let is_computed = match side {
+            Side::Left => [false, is_other_computed],
+            Side::Right => [is_other_computed, false],
+        };
+        let cycles = |loops: &[Loop]| Plan::costed(loops, machine, is_computed).map(|(_, cycles)| cycles);
+        (cycles(layout.loops())? < cycles(loops)?).then_some(layout)
+    }
+
+    fn candidate(loops: &[Loop], side: Side) -> Option<Layout> {
+        let count = loops.len();
+        let mut layout = Layout { count, ..Layout::default() };
+        layout.loops.get_mut(..count)?.copy_from_slice(loops);
+        let is_column = |each: &Loop| each.output != 0 && side.stride(each) != 0 && side.other().stride(each) == 0;
+        let columns = (0..count).filter(|at| is_column(&loops[*at])).max_by_key(|at| loops[*at].count)?;
+        if side.stride(&loops[columns]) == 1 || loops[columns].count == 1 {
+            return None;
+        }
+        let others = |sums: bool| {
+            let is_other =
+                move |at: &usize| *at != columns && (loops[*at].output == 0) == sums && side.stride(&loops[*at]) != 0;
+            (0..count).filter(is_other)
+        };
+        let order = others(false).chain(others(true)).chain([columns]);
+        let unused = MAX_AXES.checked_sub(order.clone().count())?;
+        layout.axes = [Axis { count: 1, stride: 0 }; MAX_AXES];
+        for (axis, at) in layout.axes[unused..].iter_mut().zip(order.clone()) {
+            *axis = Axis { count: loops[at].count, stride: side.stride(&loops[at]) };
+        }
+        layout.strides = strides(&layout.axes)?;
+        for (stride, at) in layout.strides[unused..].iter().zip(order) {
+            side.set_stride(&mut layout.loops[at], *stride);
+        }
+        Some(layout)
+    }
+
+    /// The loops of the contraction.
+    #[must_use]
+    pub fn loops(&self) -> &[Loop] {
+        &self.loops[..self.count]
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.axes[0].count * self.strides[0] as usize
+    }
+}
+
+/// The strides of axes of which each goes on where the one within it ends. Lines of columns do not compete for sets of the cache. None
+/// where there are more elements than memory.
+fn strides(axes: &[Axis; MAX_AXES]) -> Option<[i64; MAX_AXES]> {
+    let mut strides = [1i64; MAX_AXES];
+    for at in (1..MAX_AXES).rev() {
+        let length = strides[at].checked_mul(i64::try_from(axes[at].count).ok()?)?;
+        let is_competing = at == MAX_AXES - 1 && length % COMPETING == 0;
+        strides[at - 1] = length.checked_add(if is_competing { LINE } else { 0 })?;
+    }
+    let length = strides[0].checked_mul(i64::try_from(axes[0].count).ok()?)?;
+    (length <= isize::MAX as i64 / 4).then_some(strides)
+}
+
+/// Choices that a thread keeps.
+const CHOSEN: usize = 64;
+
+/// A contraction, and the layout of an operand that was chosen. All zeros is none.
+struct Chosen {
+    loops: [Loop; MAX_LOOPS],
+    /// The number of loops; zero if there is no contraction.
+    count: usize,
+    machine: Option<&'static Machine>,
+    is_right: bool,
+    is_other_computed: bool,
+    most: usize,
+    is_layout: bool,
+    layout: Layout,
+}
+
+/// The last contractions of a thread with operands that may have another layout, at a place that depends on the loops.
+pub(super) struct LayoutsChosen {
+    chosen: [Chosen; CHOSEN],
+}
+
+impl LayoutsChosen {
+    /// Chooses a layout: see [`Layout::of`].
+    pub(super) fn layout(
+        &mut self,
+        loops: &[Loop],
+        side: Side,
+        machine: &'static Machine,
+        is_other_computed: bool,
+        most: usize,
+    ) -> Option<Layout> {
+        let is_right = side == Side::Right;
+        let mixed = loops.iter().fold(usize::from(is_right), |mixed, each| {
+            let number = each.count ^ (each.output ^ each.left.rotate_left(8) ^ each.right.rotate_left(16)) as usize;
+            (mixed ^ number).wrapping_mul(0x9E37_79B1).rotate_left(15)
+        });
+        let chosen = &mut self.chosen[mixed % CHOSEN];
+        let is_kept = chosen.count == loops.len()
+            && chosen.machine.is_some_and(|kept| core::ptr::eq(kept, machine))
+            && (chosen.is_right, chosen.is_other_computed, chosen.most) == (is_right, is_other_computed, most)
+            && chosen.loops[..chosen.count] == *loops;
+        if !is_kept {
+            chosen.loops.get_mut(..loops.len())?.copy_from_slice(loops);
+            (chosen.count, chosen.machine, chosen.most) = (loops.len(), Some(machine), most);
+            (chosen.is_right, chosen.is_other_computed) = (is_right, is_other_computed);
+            let layout = Layout::of(loops, side, machine, is_other_computed, most);
+            (chosen.is_layout, chosen.layout) = (layout.is_some(), layout.unwrap_or_default());
+        }
+        chosen.is_layout.then_some(chosen.layout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
+        Loop { count, output, left, right }
+    }
+
+    fn layout(loops: &[Loop], side: Side) -> Option<Layout> {
+        Layout::of(loops, side, &Machine::X86_64_V4, false, 1 << 20)
+    }
+
+    #[test]
+    fn matrices_by_columns_are_transposed() {
+        let loops = [each(64, 1, 0, 256), each(256, 0, 1, 1)];
+        let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
+        assert_eq!(transposed.as_deref(), Some(&[each(64, 1, 0, 1), each(256, 0, 1, 64)][..]));
+        // The vector, which has no columns, and a matrix by rows.
+        assert_eq!(layout(&loops, Side::Left), None);
+        assert_eq!(layout(&[each(64, 1, 0, 1), each(256, 0, 1, 64)], Side::Right), None);
+        // As many as lines that would compete.
+        let loops = [each(1024, 1, 0, 9), each(9, 0, 1, 1)];
+        let transposed = layout(&loops, Side::Right);
+        assert_eq!(transposed.map(|layout| (layout.strides, layout.length())), Some(([9360, 9360, 1040, 1], 9360)));
+        assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, false, 9 * 1024 - 1), None);
+    }
+
+    #[test]
+    fn channels_of_small_maps_are_columns() {
+        // 3 x 3 over 16 maps of 7 x 7, to 64.
+        let loops = [
+            each(64, 49, 144, 0),
+            each(7, 7, 0, 9),
+            each(7, 1, 0, 1),
+            each(16, 0, 9, 81),
+            each(3, 0, 3, 9),
+            each(3, 0, 1, 1),
+        ];
+        let filter = layout(&loops, Side::Left).map(|layout| layout.loops().iter().map(|each| each.left).collect());
+        assert_eq!(filter, Some(std::vec![1, 0, 0, 576, 192, 64]));
+    }
+}
