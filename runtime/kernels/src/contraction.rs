@@ -144,20 +144,23 @@ unsafe fn in_order<O: Operation>(
     loops: &[Loop],
     offsets: [i64; 3],
 ) {
-    if let Some((outermost, inner)) = loops.split_first() {
-        let mut offsets = offsets;
-        for _ in 0..outermost.count {
-            // SAFETY: promised by the caller; the offsets are those of the iteration.
-            unsafe { in_order::<O>(output, left, right, inner, offsets) };
-            for (offset, stride) in offsets.iter_mut().zip([outermost.output, outermost.left, outermost.right]) {
-                *offset = offset.wrapping_add(stride);
+    let Some((outermost, inner)) = loops.split_first() else {
+        // SAFETY: promised by the caller.
+        return unsafe { in_order::<O>(output, left, right, &[Loop { count: 1, ..Loop::default() }], offsets) };
+    };
+    let mut offsets = offsets;
+    for _ in 0..outermost.count {
+        // SAFETY: promised by the caller; the offsets are those of the iteration, and without loops within these are its elements.
+        unsafe {
+            if inner.is_empty() {
+                let element = output.offset(offsets[0] as isize);
+                element.write(O::apply(load(element), left.number(offsets[1]), right.number(offsets[2])));
+            } else {
+                in_order::<O>(output, left, right, inner, offsets);
             }
         }
-        return;
-    }
-    // SAFETY: promised by the caller: these are the elements of an iteration.
-    unsafe {
-        let element = output.offset(offsets[0] as isize);
-        element.write(O::apply(load(element), left.number(offsets[1]), right.number(offsets[2])));
+        for (offset, stride) in offsets.iter_mut().zip([outermost.output, outermost.left, outermost.right]) {
+            *offset = offset.wrapping_add(stride);
+        }
     }
 }

@@ -16,7 +16,7 @@ macro_rules! elements_of {
 
 /// Runs a contraction in place of its loops: `contract!(FmaF32, (output, 0), (left, 8), (right, 0), [(count, 1, 0, 4), ..])` with a
 /// buffer and the index of the first iteration's element each, and for each loop its trip count and the strides of the three.
-/// Operands may be computed from elements: `(left, 8).map(|element: i16| ..)`, `(left, 8).extended()` for bytes. The call returns false, and does nothing, where the
+/// Operands may be computed from elements: `(left, 8).map(|element: i16| ..)`, `(left, 8).extended()` for bytes. The left one may be `one`. The call returns false, and does nothing, where the
 /// original loop must run. An expression after the loops must be true; it is evaluated last.
 ///
 /// It is no interface for programs, for the reason of [`elements_of`].
@@ -25,8 +25,29 @@ macro_rules! elements_of {
 macro_rules! contract {
     (
         $operation:ident,
-        ($output:expr, $output_base:expr),
+        $output:tt,
+        one,
+        $($rest:tt)*
+    ) => {
+        $crate::contract!(@ $operation, $output, $crate::vm::One, $($rest)*)
+    };
+    (
+        $operation:ident,
+        $output:tt,
         ($left:expr, $left_base:expr) $(.$left_method:ident($($left_function:expr)?))?,
+        $($rest:tt)*
+    ) => {
+        $crate::contract!(
+            @ $operation,
+            $output,
+            $crate::vm::View::new(&$left, $left_base)$(.$left_method($($left_function)?))?,
+            $($rest)*
+        )
+    };
+    (
+        @ $operation:ident,
+        ($output:expr, $output_base:expr),
+        $left:expr,
         ($right:expr, $right_base:expr) $(.$right_method:ident($($right_function:expr)?))?,
         [$(($count:expr, $output_stride:expr, $left_stride:expr, $right_stride:expr)),*] $(, $permitted:expr)?
     ) => {{
@@ -37,7 +58,7 @@ macro_rules! contract {
             right: $right_stride,
         }),*];
         let output = $crate::vm::View::new(&$output, $output_base);
-        let left = $crate::vm::View::new(&$left, $left_base)$(.$left_method($($left_function)?))?;
+        let left = $left;
         let right = $crate::vm::View::new(&$right, $right_base)$(.$right_method($($right_function)?))?;
         let mut permitted = || true $(&& $permitted)?;
         // SAFETY: a nest loads numbers to compute with and to store, and settles the memory afterwards. Functions of operands only

@@ -100,7 +100,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             let moves = |at: &usize| index.stride(*at).next().is_some();
             let (mut outer, reductions): (Vec<usize>, Vec<usize>) = contraction.loops.iter().copied().partition(moves);
             let lanes = outer.pop()?;
-            let non_aliasing = vec![contraction.left.view, contraction.right.view];
+            let non_aliasing = contraction.left.iter().chain([&contraction.right]).map(|factor| factor.view).collect();
             let (stores, innermost) = (vec![contraction.output], *contraction.loops.last()?);
             Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
         }

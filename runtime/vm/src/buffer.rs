@@ -25,8 +25,8 @@ mod scalar;
 mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub(crate) use contraction::{Compute, Elements};
-pub use contraction::{Computed, Contract, Extended, View};
+pub(crate) use contraction::{Compute, Elements, Operand};
+pub use contraction::{Computed, Contract, Extended, One, View};
 pub use elements::{Element, Grid, GridMut, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled};
 pub use layouts::ConstantBytes;
 pub(crate) use region::{Reach, Region};

@@ -55,6 +55,10 @@ impl<'a> View<'a, i8> {
     }
 }
 
+/// The number 1, which a contraction of it multiplies in all iterations: sums of numbers are sums of such products.
+#[derive(Clone, Copy, Debug)]
+pub struct One;
+
 /// Bytes of a buffer, extended with their sign: [`View::extended`].
 #[derive(Clone, Copy, Debug)]
 pub struct Extended<'a>(View<'a, i8>);
@@ -87,6 +91,7 @@ mod sealed {
         fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool;
     }
 }
+pub(crate) use sealed::Source as Operand;
 use sealed::{Source, Then};
 
 impl<N: Element> Source<N> for View<'_, N> {
@@ -97,6 +102,14 @@ impl<N: Element> Source<N> for View<'_, N> {
             let Ref::Buffer(buffer) = self.buffer else { return false };
             then(contraction::Operand::Memory(address.cast()), region.span, buffer.constant_at(address))
         })
+    }
+}
+
+impl Source<f32> for One {
+    fn checked(&self, _: &[Loop], _: Stride, then: Then<'_, f32>) -> bool {
+        // The strides are zero.
+        static ONE: f32 = 1.0;
+        then(contraction::Operand::Memory(&raw const ONE), 0..0, None)
     }
 }
 

@@ -16,14 +16,17 @@ impl Writer<'_, '_, '_> {
             (Product::MulAddF32, Order::Bytecode) => quote!(MulAddF32),
             (Product::MulAddF32, Order::Any) => quote!(MulAddF32AnyOrder),
             (Product::MulAddI32, _) => quote!(MulAddI32),
+            (Product::AddF32, _) => quote!(MulAddF32),
         };
         let output = self.view(contraction.output);
-        let (left, right) = (self.factor(&contraction.left)?, self.factor(&contraction.right)?);
+        let left = contraction.left.as_ref().map_or_else(|| Ok(quote!(one)), |left| self.factor(left))?;
+        let right = self.factor(&contraction.right)?;
         let loops = contraction.loops.iter().map(|at| {
             let count = self.used_count(*at);
-            let strides = [contraction.output, contraction.left.view, contraction.right.view]
-                .map(|view| self.stride(&self.nest.views[view].index, *at));
-            quote!((#count, #(#strides),*))
+            let stride = |view: usize| self.stride(&self.nest.views[view].index, *at);
+            let (output, right) = (stride(contraction.output), stride(contraction.right.view));
+            let left = contraction.left.as_ref().map_or_else(|| quote!(0), |left| stride(left.view));
+            quote!((#count, #output, #left, #right))
         });
         let permitted = permitted.map(|permitted| quote!(, #permitted));
         Ok(quote!(support::contract!(#product, #output, #left, #right, [#(#loops),*] #permitted)))

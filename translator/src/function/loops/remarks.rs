@@ -97,7 +97,7 @@ fn constant_loops(nest: &Nest, contraction: &Contraction) -> Option<Vec<Loop>> {
         Some(Loop {
             count: usize::try_from(nest.loops[*at].constant_trip_count()?).ok()?,
             output: stride(contraction.output, *at)?,
-            left: stride(contraction.left.view, *at)?,
+            left: contraction.left.as_ref().map_or(Some(0), |left| stride(left.view, *at))?,
             right: stride(contraction.right.view, *at)?,
         })
     };

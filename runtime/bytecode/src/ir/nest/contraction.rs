@@ -21,8 +21,8 @@ pub struct Contraction {
     pub operation: Product,
     /// The view of the output.
     pub output: usize,
-    /// The first operand.
-    pub left: Factor,
+    /// The first operand; None for [`Product::AddF32`].
+    pub left: Option<Factor>,
     /// The second operand.
     pub right: Factor,
     /// The loops, the outermost first.
@@ -40,6 +40,8 @@ pub enum Product {
     MulAddF32,
     /// `element + left * right`, modulo 2^32.
     MulAddI32,
+    /// `element + right`: what `MulAddF32` of the number 1 is, too, whose product is exact.
+    AddF32,
 }
 
 /// A number that a contraction multiplies: an element, or what instructions compute from it and from loop-invariant values.
@@ -97,6 +99,9 @@ pub(super) struct Iteration<'n> {
     pub(super) results: IndexMap<Value, (Block, usize)>,
 }
 
+/// The fewest iterations of a loop, if their number is known, along which sums of rows are worth a transposition.
+const LEAST_SUMS: u64 = 4;
+
 impl Contraction {
     /// Returns the contraction that a perfect nest is; None for others.
     pub(super) fn of(
@@ -113,12 +118,31 @@ impl Contraction {
         }
         let iteration = Iteration::of(function, nest, needed);
         let (operation, left, right) = iteration.product(output, stored)?;
-        let (left, right) = (iteration.factor(output, left)?, iteration.factor(output, right)?);
+        let left = left.map_or(Some(None), |left| iteration.factor(output, left).map(Some))?;
+        let right = iteration.factor(output, right)?;
         let number = if operation == Product::MulAddI32 { Element::i32 } else { Element::f32 };
         let is_small = |factor: &Factor| factor.values(function, nest) <= Factor::MOST_VALUES;
-        let order = if is_small(&left) && is_small(&right) { order } else { Order::Bytecode };
-        let contraction = Contraction { operation, output, left, right, loops: perfect.path.clone(), order };
-        (nest.views[output].element == number && contraction.reuses(nest)).then_some(contraction)
+        let is_sum = left.is_none();
+        let any_order = left.as_ref().is_none_or(is_small) && is_small(&right);
+        let contraction_order = if any_order { order } else { Order::Bytecode };
+        let loops = perfect.path.clone();
+        let contraction = Contraction { operation, output, left, right, loops, order: contraction_order };
+        let is_useful =
+            if is_sum { order == Order::Bytecode && contraction.sums_rows(nest) } else { contraction.reuses(nest) };
+        (nest.views[output].element == number && is_useful).then_some(contraction)
+    }
+
+    /// Whether numbers are added that are adjacent along a loop which sums, and not along one that moves the output: their vectors are
+    /// made by transposition, as those of a matrix by columns times a vector.
+    fn sums_rows(&self, nest: &Nest) -> bool {
+        let is_adjacent = |at: usize| nest.views[self.right.view].index.constant_stride(at) == Some(1);
+        let has_several = |at: usize| nest.loops[at].constant_trip_count().is_none_or(|count| count >= LEAST_SUMS);
+        let (moving, summing): (Vec<usize>, Vec<usize>) =
+            self.loops.iter().partition(|at| nest.views[self.output].index.moves_along(**at));
+        self.right.is_memory(nest)
+            && summing.iter().any(|at| is_adjacent(*at) && has_several(*at))
+            && moving.iter().any(|at| has_several(*at))
+            && !moving.iter().any(|at| is_adjacent(*at))
     }
 
     /// Whether there are rows or columns: loops that move the output and not both factors. Where elements of the output are adjacent,
@@ -126,7 +150,8 @@ impl Contraction {
     fn reuses(&self, nest: &Nest) -> bool {
         let moves = |view: usize, at: usize| nest.views[view].index.moves_along(at);
         let mut selecting = self.loops.iter().filter(|at| moves(self.output, **at));
-        let stays = |at: usize| !moves(self.left.view, at) || !moves(self.right.view, at);
+        let is_moved_left = |at: usize| self.left.as_ref().is_some_and(|left| moves(left.view, at));
+        let stays = |at: usize| !is_moved_left(at) || !moves(self.right.view, at);
         let is_adjacent = |at: usize| nest.views[self.output].index.constant_stride(at) == Some(1);
         selecting.clone().any(|at| stays(*at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
     }
@@ -160,17 +185,22 @@ impl<'n> Iteration<'n> {
         self.nest.access(*block, *position).map(|access| access.view)
     }
 
-    /// The operation by which a stored value comes from the output's element, and the operands of the product.
-    fn product(&self, output: usize, stored: Value) -> Option<(Product, Value, Value)> {
+    /// The operation by which a stored value comes from the output's element, and the operands of the product, or a number.
+    fn product(&self, output: usize, stored: Value) -> Option<(Product, Option<Value>, Value)> {
         let is_element = |value: &Value| self.view(*value) == Some(output);
         match self.evaluation(stored)? {
-            (Opcode::FmaF32, [left, right, sum]) if is_element(sum) => Some((Product::FmaF32, *left, *right)),
-            (Opcode::FmaI32, [left, right, sum]) if is_element(sum) => Some((Product::MulAddI32, *left, *right)),
+            (Opcode::FmaF32, [left, right, sum]) if is_element(sum) => Some((Product::FmaF32, Some(*left), *right)),
+            (Opcode::FmaI32, [left, right, sum]) if is_element(sum) => Some((Product::MulAddI32, Some(*left), *right)),
             (opcode @ (Opcode::AddF32 | Opcode::AddI32), [first, second]) => {
                 let product = if is_element(first) { *second } else { Some(*first).filter(|_| is_element(second))? };
-                match (opcode, self.evaluation(product)?) {
-                    (Opcode::AddF32, (Opcode::MulF32, [left, right])) => Some((Product::MulAddF32, *left, *right)),
-                    (Opcode::AddI32, (Opcode::MulI32, [left, right])) => Some((Product::MulAddI32, *left, *right)),
+                match (opcode, self.evaluation(product)) {
+                    (Opcode::AddF32, Some((Opcode::MulF32, [left, right]))) => {
+                        Some((Product::MulAddF32, Some(*left), *right))
+                    }
+                    (Opcode::AddI32, Some((Opcode::MulI32, [left, right]))) => {
+                        Some((Product::MulAddI32, Some(*left), *right))
+                    }
+                    (Opcode::AddF32, None) => Some((Product::AddF32, None, product)),
                     _ => None,
                 }
             }

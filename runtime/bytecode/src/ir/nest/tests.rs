@@ -99,7 +99,7 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(computed.count(), 4);
     assert_eq!(nest.operations(&function, &needed), [0, 0, 2]);
     let Schedule::Contraction(contraction) = Schedule::of(&function, &nest, &needed, Order::Bytecode) else { panic!() };
-    let (left, right) = (&contraction.left, &contraction.right);
+    let (Some(left), right) = (&contraction.left, &contraction.right) else { panic!() };
     assert_eq!((contraction.operation, contraction.output, left.view, right.view), (Product::FmaF32, 2, 0, 1));
     assert!(left.is_memory(&nest) && right.is_memory(&nest) && contraction.loops == [0, 1, 2]);
 }
@@ -186,7 +186,7 @@ fn rows_are_reduced_to_partial_results_in_any_order() {
         (&[1][..], &[0][..], 1, &[][..])
     );
     // In the order of the bytecode, each row is an element of a strip.
-    assert_eq!(self::strips(&rows(add)).lanes, 0);
+    assert_eq!(self::strips(&rows("  %i21 = vm.max.f32 %i20, %i21\n")).lanes, 0);
     assert_eq!(reduction("  %i21 = vm.fma.f32 %i20, %i20, %i21\n").unwrap().terms.len(), 2);
     let greatest = reduction("  %i21 = vm.max.f32 %i20, %i21\n").unwrap();
     assert_eq!((greatest.operation, greatest.is_swapped), (Reduce::MaxF32, true));
@@ -258,14 +258,15 @@ fn operands_of_contractions_may_be_computed() {
     assert_eq!((found.operation, &found.loops[..]), (Product::MulAddI32, &[0, 1][..]));
     let nest = one(&product("", fma));
     // The element of 8 bits is extended.
-    assert!(!found.left.is_memory(&nest) && found.right.is_memory(&nest) && found.left.instructions.is_empty());
+    let left = found.left.unwrap();
+    assert!(!left.is_memory(&nest) && found.right.is_memory(&nest) && left.instructions.is_empty());
     for sum in ["%i24, %i25", "%i25, %i24"] {
         let sum = format!("  %i25 = vm.mul.i32 %i20, %i21\n  %i24 = vm.add.i32 {sum}\n");
         assert!(matches!(schedule(&product("", &sum)), Schedule::Contraction(_)), "{sum}");
     }
     let zero_point = "  %i20 = vm.sub.i32 %i20, %i4\n  %i20 = vm.mul.i32 %i20, %i20\n";
     let Schedule::Contraction(found) = schedule(&product(zero_point, fma)) else { panic!() };
-    assert_eq!((found.left.instructions.len(), found.right.instructions.len()), (2, 0));
+    assert_eq!((found.left.unwrap().instructions.len(), found.right.instructions.len()), (2, 0));
     // Any order, unless a factor is computed with many values.
     let order = |operands: &str| match schedule_in(&product(operands, fma), Order::Any) {
         Schedule::Contraction(found) => found.order,
@@ -273,6 +274,44 @@ fn operands_of_contractions_may_be_computed() {
     };
     assert_eq!((found.order, order(zero_point)), (Order::Bytecode, Order::Any));
     assert_eq!(order(&zero_point.repeat(4)), Order::Bytecode);
+}
+
+#[test]
+fn sums_of_rows_are_contractions() {
+    // `r0[i] += r1[index]`, with 16 iterations of each loop; %i28:29 is `16 * i + j`, %i30:31 `i + 16 * j`.
+    let sum = |index: &str, ty: &str, sum: &str| {
+        nested(
+            &format!(
+                "  %i28:29 = vm.fma.i64 %i12:13, %i10:11, %i16:17\n  %i30:31 = vm.fma.i64 %i16:17, %i10:11, %i12:13\n  \
+                 %i20 = vm.buffer.load.{ty} %r1, {index}\n  %i24 = vm.buffer.load.{ty} %r0, %i12:13\n{sum}  \
+                 vm.buffer.store.{ty} %i24, %r0, %i12:13\n"
+            ),
+            "",
+        )
+    };
+    for add in ["%i24, %i20", "%i20, %i24"] {
+        let rows = sum("%i28:29", "f32", &format!("  %i24 = vm.add.f32 {add}\n"));
+        let Schedule::Contraction(found) = schedule(&rows) else { panic!("{add}") };
+        assert_eq!((found.operation, found.left, &found.loops[..]), (Product::AddF32, None, &[0, 1][..]));
+        assert!(found.right.is_memory(&one(&rows)));
+        assert!(matches!(schedule_in(&rows, Order::Any), Schedule::Reduction(_)));
+    }
+    let add = "  %i24 = vm.add.f32 %i24, %i20\n";
+    // Rows of one iteration, and one row.
+    for loops in ["%i12:13", "%i16:17"] {
+        let few = sum("%i28:29", "f32", add)
+            .replace(&format!("vm.cmp.lt.i64.s {loops}, %i10:11"), &format!("vm.cmp.lt.i64.s {loops}, %i8:9"));
+        assert!(matches!(schedule(&few), Schedule::Strips(_)), "{loops}");
+    }
+    // Adjacent along the loop that selects the element; computed; other operations.
+    for (index, ty, operation) in [
+        ("%i30:31", "f32", add),
+        ("%i28:29", "f32", "  %i20 = vm.neg.f32 %i20\n  %i24 = vm.add.f32 %i24, %i20\n"),
+        ("%i28:29", "f32", "  %i24 = vm.sub.f32 %i24, %i20\n"),
+        ("%i28:29", "i32", "  %i24 = vm.add.i32 %i24, %i20\n"),
+    ] {
+        assert!(matches!(schedule(&sum(index, ty, operation)), Schedule::Strips(_)), "{index} {operation}");
+    }
 }
 
 #[test]

@@ -91,13 +91,12 @@ impl<'a> Lowering<'a> {
             }
         }
         let work = match &schedule {
-            Schedule::Contraction(contraction) => Work::Contraction {
-                operation: contraction.operation,
-                output: contraction.output,
-                factors: Box::new([self.factor(&contraction.left)?, self.factor(&contraction.right)?]),
-                loops: contraction.loops.clone(),
-                order: contraction.order,
-            },
+            Schedule::Contraction(contraction) => {
+                let left = contraction.left.as_ref().map_or(Some(None), |left| self.factor(left).map(Some))?;
+                let factors = Box::new((left, self.factor(&contraction.right)?));
+                let (operation, output, order) = (contraction.operation, contraction.output, contraction.order);
+                Work::Contraction { operation, output, factors, loops: contraction.loops.clone(), order }
+            }
             Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,

@@ -190,7 +190,8 @@ enum Work {
     Contraction {
         operation: Product,
         output: usize,
-        factors: Box<[Factor; 2]>,
+        /// The left one is none for sums of numbers.
+        factors: Box<(Option<Factor>, Factor)>,
         loops: Vec<usize>,
         order: Order,
     },

@@ -1,7 +1,9 @@
 //! What is computed and checked before a nest, and after it.
 #![allow(unsafe_code, reason = "elements of buffers that were checked")]
 
-use super::super::super::buffer::{Buffer, Contract, Elements, Region, View as Elementary, settle_memory};
+use super::super::super::buffer::{
+    Buffer, Compute, Contract, Elements, One, Operand, Region, View as Elementary, settle_memory,
+};
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
@@ -232,54 +234,84 @@ impl Contraction<'_> {
     /// None where an operand is no buffer.
     fn run(&self, permitted: impl FnOnce() -> bool) -> Option<bool> {
         let Work::Contraction { operation, output, factors, loops, order } = &self.nest.work else { return None };
-        let operands = [*output, factors[0].view, factors[1].view];
+        let (output, (left, right)) = (*output, &**factors);
+        let left = left.as_ref();
         match (operation, order) {
-            (Product::FmaF32, Order::Bytecode) => self.run_as::<FmaF32>(operands, factors, loops, permitted),
-            (Product::FmaF32, Order::Any) => self.run_as::<FmaF32AnyOrder>(operands, factors, loops, permitted),
-            (Product::MulAddF32, Order::Bytecode) => self.run_as::<MulAddF32>(operands, factors, loops, permitted),
-            (Product::MulAddF32, Order::Any) => self.run_as::<MulAddF32AnyOrder>(operands, factors, loops, permitted),
-            (Product::MulAddI32, _) => self.run_as::<MulAddI32>(operands, factors, loops, permitted),
+            (Product::FmaF32, Order::Bytecode) => self.run_as::<FmaF32>(output, (left?, right), loops, permitted),
+            (Product::FmaF32, Order::Any) => self.run_as::<FmaF32AnyOrder>(output, (left?, right), loops, permitted),
+            (Product::MulAddF32, Order::Bytecode) => self.run_as::<MulAddF32>(output, (left?, right), loops, permitted),
+            (Product::MulAddF32, Order::Any) => {
+                self.run_as::<MulAddF32AnyOrder>(output, (left?, right), loops, permitted)
+            }
+            (Product::MulAddI32, _) => self.run_as::<MulAddI32>(output, (left?, right), loops, permitted),
+            (Product::AddF32, _) => self.contract::<MulAddF32>(output, (&One, None), right, loops, permitted),
         }
     }
 
+    /// With two factors.
     fn run_as<O: Contract<Number: Default>>(
         &self,
-        operands: [usize; 3],
-        factors: &[Factor; 2],
+        output: usize,
+        (left, right): (&Factor, &Factor),
         loops: &[usize],
         permitted: impl FnOnce() -> bool,
     ) -> Option<bool> {
-        let views = &self.nest.views;
-        let [output, left, right] = operands;
+        let (held, computation) = (self.held(left.view)?, self.computation(left));
+        let elements = self.elements(left, held.as_ref(), computation.as_ref())?;
+        self.contract::<O>(output, (&elements, Some(left.view)), right, loops, permitted)
+    }
+
+    fn contract<O: Contract<Number: Default>>(
+        &self,
+        output: usize,
+        (left, left_view): (&dyn Operand<O::Number>, Option<usize>),
+        right: &Factor,
+        loops: &[usize],
+        permitted: impl FnOnce() -> bool,
+    ) -> Option<bool> {
         let mut described = [Loop::default(); MAX_LOOPS];
         for (each, at) in described.iter_mut().zip(loops) {
             let stride = |view: usize| self.known.stride(*at, view);
-            let count = self.known.counts[*at];
-            *each = Loop { count, output: stride(output), left: stride(left), right: stride(right) };
+            let (count, left) = (self.known.counts[*at], left_view.map_or(0, stride));
+            *each = Loop { count, output: stride(output), left, right: stride(right.view) };
         }
-        let held = [self.held(output)?, self.held(left)?, self.held(right)?];
-        let buffer = |operand: usize| match (&held[operand], views[operands[operand]].source) {
+        let (held, held_output, computation) = (self.held(right.view)?, self.held(output)?, self.computation(right));
+        let right = self.elements(right, held.as_ref(), computation.as_ref())?;
+        let output = Elementary::new(self.buffer(output, held_output.as_ref())?, self.base(output));
+        let mut permitted = Some(permitted);
+        let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
+        // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
+        Some(unsafe { O::contract(output, left, &right, &described[..loops.len()], &mut permitted) })
+    }
+
+    /// The elements of a factor, in its buffer or in one that was [held](Self::held).
+    fn elements<'e, N>(
+        &'e self,
+        factor: &Factor,
+        held: Option<&'e Ref>,
+        computation: Option<&'e Computation<'_>>,
+    ) -> Option<Elements<'e, N>>
+    where
+        for<'c> Computation<'c>: Compute<N>,
+    {
+        Some(Elements {
+            buffer: self.buffer(factor.view, held)?,
+            base: self.base(factor.view),
+            width: width(self.nest.views[factor.view].element),
+            compute: computation.map(|computation| computation as _),
+        })
+    }
+
+    fn buffer<'e>(&'e self, view: usize, held: Option<&'e Ref>) -> Option<&'e Ref> {
+        match (held, self.nest.views[view].source) {
             (Some(held), _) => Some(held),
             (None, Source::Register(register)) => self.frame.refs.get(usize::from(register)),
             (None, Source::Rodata(_)) => None,
-        };
-        let base = |view: usize| self.values.form(&views[view].index.base);
-        let computations = [self.computation(&factors[0]), self.computation(&factors[1])];
-        let elements = |at: usize| {
-            let view = operands[1 + at];
-            Some(Elements {
-                buffer: buffer(1 + at)?,
-                base: base(view),
-                width: width(views[view].element),
-                compute: computations[at].as_ref().map(|computation| computation as _),
-            })
-        };
-        let output = Elementary::new(buffer(0)?, base(output));
-        let mut permitted = Some(permitted);
-        let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
-        let (left, right, loops) = (elements(0)?, elements(1)?, &described[..loops.len()]);
-        // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
-        Some(unsafe { O::contract(output, &left, &right, loops, &mut permitted) })
+        }
+    }
+
+    fn base(&self, view: usize) -> i64 {
+        self.values.form(&self.nest.views[view].index.base)
     }
 
     /// The reference to a read-only segment that a view is in, which no register holds.
