@@ -90,6 +90,17 @@ impl Instance {
         loaders: Loaders,
         load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
     ) -> Result<Instance> {
+        Instance::load_within(Limits::default(), files, machine, loaders, load)
+    }
+
+    /// As [`Instance::load_with`], within limits.
+    pub(crate) fn load_within<'a>(
+        limits: Limits,
+        files: impl Iterator<Item = &'a Path>,
+        machine: &Machine,
+        loaders: Loaders,
+        load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
+    ) -> Result<Instance> {
         let devices = machine.devices()?;
         let device = devices.first().cloned().expect("a device");
         let options = hal::HalOptions { devices, loaders: loaders.clone(), ..Default::default() };
@@ -105,7 +116,7 @@ impl Instance {
         for file in files {
             modules.push(load(file)?);
         }
-        let context = Context::new(Program::link(modules)?, Limits::default())?;
+        let context = Context::new(Program::link(modules)?, limits)?;
         Ok(Instance { context, device })
     }
 

@@ -12,7 +12,7 @@ use incarnate::{Module, Result};
 use incarnate_runtime::bytecode::{Archive, Module as BytecodeFile};
 use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::mapping::MappedFile;
-use incarnate_runtime::vm::BytecodeModule;
+use incarnate_runtime::vm::{BytecodeModule, Ledger, Limits};
 use incarnate_translated_tests::{MODULES, REASSOCIATED, VARIANTS};
 use support::cases::{self, Case};
 use support::compare;
@@ -45,14 +45,14 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
     Ok((row.1)())
 }
 
-fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Instance> {
+fn instance(case: &Case, model: &Path, mode: Mode, device: &str, limits: Limits) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
     // Translated modules must contain all that they need: no interpreter runs their kernels.
     let loaders = match mode {
         Mode::Translated | Mode::Reassociated => Loaders::default(),
         _ => Loaders::all().reassociating(mode == Mode::InterpretedReassociated),
     };
-    Instance::load_with(files, &case.machine(device), loaders, &|file| {
+    Instance::load_within(limits, files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
         if let (Mode::Variant(level), true) = (mode, is_model) {
             let key = cases::key(file);
@@ -73,7 +73,7 @@ fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Insta
 
 /// Returns the outcome of a case: for each call its outputs, or its error with all locations.
 fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> {
-    let instance = match instance(case, model, mode, device) {
+    let instance = match instance(case, model, mode, device, Limits::default()) {
         Ok(instance) => instance,
         Err(error) => return vec![format!("loading: {error}")],
     };
@@ -137,6 +137,34 @@ fn every_case_is_as_interpreted() {
     }
     assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
     assert!(compared >= 100, "only {compared} cases were found");
+}
+
+/// What a case returns when all its calls are repeated, so that kernels read constants again.
+fn repeated(case: &Case, model: &Path, mode: Mode, limits: Limits) -> Vec<String> {
+    let instance = match instance(case, model, mode, "local-sync", limits) {
+        Ok(instance) => instance,
+        Err(error) => return vec![format!("loading: {error}")],
+    };
+    let calls = case.calls.iter().cycle().take(4 * case.calls.len());
+    calls.map(|call| format!("{:?}", instance.call(&call.function, &call.inputs))).collect()
+}
+
+#[test]
+fn constants_in_other_layouts_give_the_same_bits() {
+    let mut compared = 0;
+    for model in cases::models() {
+        for (variant, case) in model.runs() {
+            for mode in [Mode::Interpreted, Mode::Translated] {
+                // Programs with limits have no layouts.
+                let limits = Limits { ledger: Ledger::new(1 << 40, 1 << 40), ..Limits::default() };
+                let expected = repeated(case, variant, mode, limits);
+                let found = repeated(case, variant, mode, Limits::default());
+                assert_eq!(found, expected, "{} [{}] {mode:?}", variant.display(), case.name);
+                compared += found.len();
+            }
+        }
+    }
+    assert!(compared >= 400, "only {compared} calls were compared");
 }
 
 #[test]
