@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use incarnate_kernels::contraction::{
-    FmaF32, FmaF32AnyOrder, Loop, Machine, MulAddF32, MulAddF32AnyOrder, Operand, Operation, contract_at_most,
+    FmaF32, FmaF32AnyOrder, Loop, Machine, MulAddF32, MulAddF32AnyOrder, Operand, Operation, contract, contract_at_most,
 };
 use incarnate_kernels::peak;
 
@@ -37,6 +37,14 @@ fn convolution(inputs: usize, channels: usize, side: usize, taps: usize, stride:
         each(taps, 0, t, source),
         each(taps, 0, 1, 1),
     ]
+}
+
+/// The same with the filter in another layout, whose output channels are adjacent.
+fn with_channels_adjacent(mut loops: Vec<Loop>) -> Vec<Loop> {
+    let channels = loops[0].count as i64;
+    loops.iter_mut().for_each(|each| each.left *= channels);
+    loops[0].left = 1;
+    loops
 }
 
 /// A convolution of each of some maps.
@@ -92,6 +100,36 @@ fn time<O: Operation<Number = f32>>(machine: &Machine, loops: &[Loop]) -> Option
     Some(best)
 }
 
+/// Prints the rate of a matrix in tiles of 64 columns times a vector, by columns and in the layout that constants have.
+fn print_tiles(sums: usize, tiles: usize) {
+    let (length, vector) = (64 * sums * tiles, vec![0.125f32; sums]);
+    let mut elements = vec![0.5f32; length + 16];
+    // Constants and layouts begin at a line of the cache.
+    let first = elements.as_ptr().align_offset(64);
+    let elements = &mut elements[first..first + length];
+    let mut output = vec![0f32; 64];
+    let [stored, layout] =
+        [[each(64, 1, 0, sums as i64), each(sums, 0, 1, 1)], [each(64, 1, 0, 1), each(sums, 0, 1, 64)]].map(|loops| {
+            let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(200));
+            while Instant::now() < end {
+                let start = Instant::now();
+                for tile in elements.chunks_exact(64 * sums) {
+                    // SAFETY: a tile contains the elements of all iterations, and those of the output are distinct.
+                    unsafe {
+                        let (left, right) = (Operand::Memory(vector.as_ptr()), Operand::Memory(tile.as_ptr()));
+                        contract::<FmaF32>(output.as_mut_ptr(), left, right, &loops);
+                    }
+                }
+                best = best.min(start.elapsed().as_secs_f64());
+                black_box(&output);
+                output.fill(0.0);
+            }
+            2.0 * length as f64 / best / 1e9
+        });
+    let name = format!("layout: sums of {sums}, {:.1} MB", length as f64 * 4e-6);
+    println!("{name:38} {stored:>10.1} {layout:>10.1}");
+}
+
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let shapes = [
@@ -116,6 +154,11 @@ fn main() {
         ("small: product 40 x 240 x 64", product(40, 240, 64)),
         ("small: product 72 x 16 x 1024", product(72, 16, 1024)),
         ("small: stem 3x3 stride 2, 3 -> 16, 64", convolution(3, 16, 64, 3, 2)),
+        ("layout: 3x3, 64 -> 64, 7", with_channels_adjacent(convolution(64, 64, 7, 3, 1))),
+        ("layout: 3x3, 64 -> 64, 15", with_channels_adjacent(convolution(64, 64, 15, 3, 1))),
+        ("layout: 1x1, 512 -> 64, 7", with_channels_adjacent(convolution(512, 64, 7, 1, 1))),
+        ("3x3, 64 -> 64, 15", convolution(64, 64, 15, 3, 1)),
+        ("1x1, 512 -> 64, 7", convolution(512, 64, 7, 1, 1)),
         ("vector 1 x 784 x 512", product(1, 784, 512)),
         ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
         ("matrix by columns, 64 x 128", matrix_vector(64, 128)),
@@ -168,4 +211,10 @@ fn main() {
         }
     }
     println!("* sum + left * right, both rounded");
+    if wanted.is_none_or(|wanted| "layout".contains(wanted.as_str())) {
+        println!("\n{:38} {:>10} {:>10}", "matrices times vectors", "by columns", "layout");
+        for (sums, tiles) in [(128, 8), (256, 64), (1024, 16), (256, 300)] {
+            print_tiles(sums, tiles);
+        }
+    }
 }

@@ -192,7 +192,8 @@ impl Buffer {
         if self.address.0.is_null() { None } else { Some(self.address) }
     }
 
-    /// Returns which bytes of a constant these are, for a kernel that only reads them: until [`Buffer::mark_written`] is called.
+    /// Returns which bytes of a constant these are, for a kernel that only reads them: until something writes to
+    /// the allocation, or may write there.
     #[inline]
     #[must_use]
     pub fn constant_bytes(&self) -> Option<ConstantBytes> {
@@ -200,7 +201,7 @@ impl Buffer {
     }
 
     /// Must be called before the address is given to someone who may write there, such as a kernel. What orders those writes and reads
-    /// by others orders this, too.
+    /// by others orders this, too. Memory that must not be written stays as it is.
     #[inline]
     pub fn mark_written(&self) {
         if let Some(constant) = self.constant.as_ref().filter(|_| self.access.contains(MemoryAccess::WRITE)) {

@@ -53,8 +53,8 @@ pub struct DispatchArguments<'a> {
     /// Bit `i` is set where binding `i` must not be written: memory that its owner shares for reading. Machine code is
     /// trusted to keep to that; interpreters of untrusted code check it.
     pub read_only_bindings: u64,
-    /// The bytes of constants that bindings have which the kernel only reads, one for each pointer, or none at all. They live as long as
-    /// the bindings.
+    /// The bytes of constants that bindings have which the kernel only reads, one for each pointer, or none at all. Unless the program
+    /// orders its accesses wrongly, the bindings have the same bytes.
     pub binding_constants: &'a [Option<ConstantBytes>],
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,
@@ -87,8 +87,8 @@ pub trait LocalExecutable: Send + Sync + fmt::Debug {
     /// # Safety
     /// The bytes of each binding, from its pointer on and as many as its length, are valid until the call returns: for reads,
     /// and for writes unless [`DispatchArguments::read_only_bindings`] or [`FunctionInfo::read_only_bindings`] has the
-    /// binding's bit. Where [`DispatchArguments::binding_constants`] names bytes of a constant, the binding has these bytes, nothing
-    /// writes to it, and the constant lives until the call returns. No reference to these bytes is in use meanwhile, except shared references to bytes that are only
+    /// binding's bit. Where [`DispatchArguments::binding_constants`] names bytes of a constant, the constant lives until the call
+    /// returns, and has as many bytes as the binding. No reference to these bytes is in use meanwhile, except shared references to bytes that are only
     /// read.
     unsafe fn dispatch(
         &self,

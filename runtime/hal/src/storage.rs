@@ -169,7 +169,7 @@ impl Storage {
         self
     }
 
-    /// Returns the constant that the bytes are those of, if they are and nothing wrote to them.
+    /// Returns the constant that the bytes are those of, or were until something wrote to them.
     pub(super) fn constant(&self) -> Option<&Arc<Constant>> {
         self.constant.as_ref()
     }

@@ -25,7 +25,7 @@ mod scalar;
 mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub(crate) use contraction::{Compute, Elements, Operand};
+pub(crate) use contraction::{Compute, Elements, FactorSource};
 pub use contraction::{Computed, Contract, Extended, One, View};
 pub use elements::{Element, Grid, GridMut, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled};
 pub use layouts::ConstantBytes;
@@ -199,8 +199,8 @@ impl Buffer {
     /// Says that the bytes of a borrowed buffer are those of a constant, so that kernels may keep them in another layout.
     ///
     /// # Safety
-    /// As long as the buffer may be accessed, the constant lives and has as many bytes from there on, and nothing writes to the
-    /// buffer's memory.
+    /// As long as the buffer may be accessed, the constant lives and has as many bytes from there on. Kernels compute with unspecified
+    /// numbers where something has written to the buffer's memory.
     #[must_use]
     pub unsafe fn of_constant(mut self, bytes: ConstantBytes) -> Buffer {
         if let Storage::Borrowed(slot) = &mut self.storage {

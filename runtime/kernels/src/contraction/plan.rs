@@ -175,14 +175,11 @@ impl Plan {
             Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
         let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
+        let unpacked = only_if(innermost.right == 1 && !is_computed, whole(within, loading, moving_within));
         let ways = [
             (whole(within, packing, moving_within), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (
-                only_if(innermost.right == 1 && !is_computed, whole(within, loading, moving_within)),
-                Packing::None,
-                within,
-            ),
+            (unpacked, Packing::None, within),
             (
                 only_if((is_adjacent || is_even) && rows == 1, whole(separate, splitting, 0)),
                 Packing::Separate,

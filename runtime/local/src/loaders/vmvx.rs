@@ -382,7 +382,7 @@ impl VmvxWorker {
     /// Creates buffers over the operands of a dispatch.
     ///
     /// # Safety
-    /// The memory must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was dropped.
+    /// The memory, and constants that it has the bytes of, must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was dropped.
     unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) -> Result<()> {
         let constants = (arguments.constants.as_ptr().cast_mut().cast(), size_of_val(arguments.constants), false);
         let fixed = [(local_memory.as_mut_ptr(), local_memory.len(), true), constants];

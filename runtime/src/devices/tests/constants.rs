@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use std::sync::Mutex;
 
-use super::{buffer, command_buffer, device, direct, execute, record_add};
+use super::{bound, buffer, command_buffer, device, direct, execute, record_add, slot};
 use crate::bytecode::Contents;
 use crate::hal::backend::Access;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
@@ -105,7 +105,7 @@ fn programs_with_limits_have_no_layouts() {
 
 /// Kernels that record which of their bindings have the bytes of constants.
 #[derive(Debug)]
-struct Recorder(Vec<FunctionInfo>, Mutex<Vec<bool>>);
+struct Recorder(Vec<FunctionInfo>, Mutex<Vec<Option<vm::ConstantBytes>>>);
 
 impl LocalExecutable for Recorder {
     fn functions(&self) -> &[FunctionInfo] {
@@ -119,7 +119,7 @@ impl LocalExecutable for Recorder {
         _: Range<u64>,
         _: &mut Worker<'_>,
     ) -> Result<()> {
-        *self.1.lock().unwrap() = arguments.binding_constants.iter().map(Option::is_some).collect();
+        *self.1.lock().unwrap() = arguments.binding_constants.to_vec();
         Ok(())
     }
 }
@@ -131,21 +131,26 @@ fn kernels_know_the_constants_that_they_only_read() {
     let recorder = Arc::new(Recorder(vec![info], Mutex::default()));
     let executable = Arc::new(Executable::new(Arc::clone(&recorder) as Arc<dyn LocalExecutable>));
     let device = device();
-    let dispatched = |bindings: [&Arc<Buffer>; 3]| {
-        let commands = command_buffer(&device, 0);
-        record_add(&commands, &executable, bindings.map(direct), 1).unwrap();
+    let recorded = |bindings: [BufferRef; 3], table: &[BufferBinding<'static>]| {
+        let commands = command_buffer(&device, table.len() as u32);
+        record_add(&commands, &executable, bindings, 1).unwrap();
         commands.finalize().unwrap();
-        execute(&device, &commands, &[]).unwrap();
+        execute(&device, &commands, table).unwrap();
         let found = std::mem::take(&mut *recorder.1.lock().unwrap());
         // None at all stands for none of them.
-        [0, 1, 2].map(|binding| found.get(binding).copied().unwrap_or_default())
+        [0, 1, 2].map(|binding| found.get(binding).copied().flatten())
     };
+    let dispatched = |bindings: [&Arc<Buffer>; 3]| recorded(bindings.map(direct), &[]).map(|bytes| bytes.is_some());
     let other = buffer(&device, &[0; 16]);
     for source in sources("kernels") {
         let constant = import(&source);
         let is_in_place = !constant.access().contains(MemoryAccess::WRITE);
         assert_eq!(dispatched([&other, &constant, &other]), [false, true, false]);
-        assert_eq!(dispatched([&other, &constant, &other]), [false, true, false]);
+        // A binding in the table, of a part: 64 bytes in the source, 16 in the import, 8 in the part.
+        let part = constant.subspan(16, 32).unwrap();
+        let table = BufferBinding { offset: 4, length: 28, ..bound(&part) };
+        let [_, bytes, _] = recorded([direct(&other), slot(0, 4, 16), direct(&other)], &[table]);
+        assert_eq!(format!("{bytes:?}"), format!("{:?}", vm::ConstantBytes::new(&source, 88)));
         // The third binding may be written. In place, that is refused.
         assert_eq!(dispatched([&other, &constant, &constant]), [false, is_in_place, is_in_place]);
         assert_eq!(dispatched([&other, &constant, &other]), [false, is_in_place, false]);

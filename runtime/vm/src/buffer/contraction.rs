@@ -91,7 +91,7 @@ mod sealed {
         fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool;
     }
 }
-pub(crate) use sealed::Source as Operand;
+pub(crate) use sealed::Source as FactorSource;
 use sealed::{Source, Then};
 
 impl<N: Element> Source<N> for View<'_, N> {
@@ -321,6 +321,7 @@ unsafe fn contract<O: Contract>(
                 ];
                 // SAFETY: `Ref::region` checked that the elements are within their buffers and aligned, and that the output can
                 // be written to; this function checked that its elements are distinct and that they overlap no operand's.
+                // A buffer that `constant_at` found has the bytes of a constant that lives.
                 unsafe { by_layouts::<O>(region.origin.cast(), (left, right), constants, loops) };
                 true
             })
@@ -331,7 +332,7 @@ unsafe fn contract<O: Contract>(
 /// where an operand is in a constant, and the length of the memory that contains its elements.
 ///
 /// # Safety
-/// As for [`contraction::contract`].
+/// As for [`contraction::contract`]; and the constants live, and have the elements of all iterations.
 unsafe fn by_layouts<O: Operation>(
     output: *mut O::Number,
     (left, right): (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
@@ -344,7 +345,9 @@ unsafe fn by_layouts<O: Operation>(
         let (first, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
         let is_other_computed = matches!(other, contraction::Operand::Computed(..));
         let layout = contraction::layout::<O>(loops, side, is_other_computed, bytes / size_of::<O::Number>())?;
-        Some((contraction::Operand::Memory(layouts::elements(first, &layout)?.cast()), layout))
+        // SAFETY: promised by the caller.
+        let elements = unsafe { layouts::elements(first, &layout) }?;
+        Some((contraction::Operand::Memory(elements.cast()), layout))
     };
     let by_left = relaid(Side::Left, left_constant, right, loops);
     let (left, loops) = by_left.as_ref().map_or((left, loops), |(left, layout)| (*left, layout.loops()));

@@ -10,19 +10,21 @@ use alloc::vec::Vec;
 use core::iter;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Buffer, Storage};
 use crate::Error;
 use crate::sync::Once;
 use incarnate_kernels::contraction::{Axis, Layout};
 
-/// The most bytes of layouts of a constant, which are never more than the constant's either: beyond, memory is what limits kernels.
+/// The most bytes of layouts of a constant, which have no more elements than the constant either: beyond, memory is what limits kernels.
 const MAX_BYTES: usize = 256 << 20;
 /// Bytes of a constant for each list of layouts.
 const BYTES_OF_A_LIST: usize = 16 << 10;
 /// The most lists.
 const MAX_LISTS: usize = 4096;
+/// The most parts in a list, each of which takes some hundred bytes: kernels cut matrices into a few in so many bytes.
+const MAX_NODES: usize = 32;
 /// Bytes of an element.
 const WIDTH: usize = size_of::<u32>();
 /// The alignment of layouts, in bytes: a line of the cache.
@@ -66,6 +68,8 @@ struct Node {
     first: usize,
     /// The loops over the elements, in the order of the layout, which decide its strides.
     axes: Axes,
+    /// A thread copies the elements, or has copied them.
+    is_copied: AtomicBool,
     /// The elements in the layout's order; None where they would take too much memory.
     elements: Once<Option<Arc<Buffer>>>,
     next: Once<Box<Node>>,
@@ -75,64 +79,65 @@ struct Node {
 #[derive(Default)]
 pub(super) struct Layouts {
     lists: Once<Vec<Once<Box<Node>>>>,
-    /// Bytes of all layouts and nodes.
+    /// Bytes of the elements of all layouts.
     bytes: AtomicUsize,
 }
 
 impl Layouts {
     /// Returns a part in the layout's order, if it was read before and there is memory for it.
-    fn elements(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<&Buffer> {
+    ///
+    /// # Safety
+    /// The elements of all iterations are within the constant.
+    unsafe fn elements(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<&Buffer> {
         let lists = match self.lists.get() {
             Some(lists) => lists,
             None => self.lists.get_or_try_init(|| lists(constant.length)).ok()?,
         };
         let mut slot = lists.get(first / BYTES_OF_A_LIST % lists.len().max(1))?;
-        while let Some(node) = slot.get() {
-            if node.first == first && node.axes == layout.axes {
-                return match node.elements.get() {
-                    Some(elements) => elements.as_deref(),
-                    None => self.keep(node, self.create(constant, first, layout)),
+        for _ in 0..MAX_NODES {
+            let Some(node) = slot.get() else {
+                // Read for the first time. If another thread adds a node meanwhile, this one is added when the part is read again.
+                let node = Node {
+                    first,
+                    axes: layout.axes,
+                    is_copied: AtomicBool::new(false),
+                    elements: Once::default(),
+                    next: Once::default(),
                 };
+                let _ = slot.get_or_try_init(|| Ok(Box::new(node)));
+                return None;
+            };
+            if node.first == first && node.axes == layout.axes {
+                if node.elements.get().is_none() && !node.is_copied.swap(true, Ordering::Relaxed) {
+                    // SAFETY: promised by the caller.
+                    let copied = unsafe { self.copied(constant, first, layout) };
+                    let _ = node.elements.get_or_try_init(|| Ok(copied));
+                }
+                return node.elements.get()?.as_deref();
             }
             slot = &node.next;
-        }
-        // Read for the first time. If another thread adds a node meanwhile, this one is added when the part is read again.
-        if self.take(constant, size_of::<Node>()) {
-            let (elements, next) = (Once::default(), Once::default());
-            let _ = slot.get_or_try_init(|| Ok(Box::new(Node { first, axes: layout.axes, elements, next })));
         }
         None
     }
 
-    /// Keeps the elements of a node, or drops them where another thread was first.
+    /// Copies a part. None where there is no memory for it.
+    ///
+    /// # Safety
+    /// The elements of all iterations are within the constant.
     #[cold]
-    fn keep<'a>(&self, node: &'a Node, elements: Option<Arc<Buffer>>) -> Option<&'a Buffer> {
-        let own = elements.as_ref().map(|own| (Arc::as_ptr(own), own.length));
-        let kept = node.elements.get_or_try_init(|| Ok(elements)).ok()?.as_deref();
-        if let Some((_, bytes)) = own.filter(|(own, _)| !kept.is_some_and(|kept| core::ptr::eq(kept, *own))) {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        kept
-    }
-
-    /// Takes bytes from what the layouts of a constant may have.
-    fn take(&self, constant: &Buffer, bytes: usize) -> bool {
+    unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
+        // What pads lines does not count: a part may be all of the constant.
+        let bytes = layout.axes.iter().map(|axis| axis.count).product::<usize>().checked_mul(WIDTH)?;
         let limit = constant.length.min(MAX_BYTES);
         let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
-    }
-
-    /// Copies a part.
-    #[cold]
-    fn create(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
-        let bytes = layout.length().checked_mul(WIDTH)?;
-        if !self.take(constant, bytes) {
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
+        let length = layout.length().checked_mul(WIDTH);
+        let Some(copied) = length.and_then(|length| Buffer::zeroed(length as u64, ALIGNMENT, None).ok()) else {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return None;
-        }
-        let copied = Buffer::zeroed(bytes as u64, ALIGNMENT, None).ok()?;
+        };
         let from = constant.data.as_ptr().wrapping_add(first).cast::<u32>();
-        // SAFETY: `elements` was told that the elements of all iterations are within the constant; those of the layout are within its
-        // length, which nobody else accesses yet.
+        // SAFETY: promised by the caller; those of the layout are within its length, which nobody else accesses yet.
         unsafe { copy(from.cast_const(), copied.data.as_ptr().cast(), &layout.axes, &layout.strides) };
         Some(copied)
     }
@@ -170,18 +175,22 @@ unsafe fn copy(from: *const u32, into: *mut u32, axes: &[Axis], strides: &[i64])
     }
 }
 
-/// Returns the elements of an operand in a layout, if they were read before and there is memory for them. Those of all iterations are within
-/// the constant; that of the first one is at `first`.
-pub(super) fn elements(first: ConstantBytes, layout: &Layout) -> Option<*const u8> {
-    // SAFETY: who passed the address on keeps the constant.
+/// Returns the elements of an operand in a layout, if they were read before and there is memory for them.
+///
+/// # Safety
+/// The constant lives, and the elements of all iterations are within it; that of the first one is at `first`. Both follow from
+/// [`Buffer::of_constant`] for elements that [`Buffer::region_of`] found within such a buffer.
+pub(super) unsafe fn elements(first: ConstantBytes, layout: &Layout) -> Option<*const u8> {
+    // SAFETY: promised by the caller.
     let constant = unsafe { first.constant.as_ref() };
     let Storage::Contents(_, layouts) = &constant.storage else { return None };
-    let elements = layouts.elements(constant, first.offset, layout)?;
+    // SAFETY: promised by the caller.
+    let elements = unsafe { layouts.elements(constant, first.offset, layout) }?;
     Some(elements.data.as_ptr())
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::super::{Contract, View};
     use super::*;
@@ -263,13 +272,43 @@ mod tests {
             let expected = run::<FmaF32>(outputs, (&left, 0), (&memory, 100), loops);
             for times in 1..=3 {
                 assert_eq!(run::<FmaF32>(outputs, (&left, 0), (&borrowed, 100), loops), expected, "{loops:?} {times}");
-                assert_eq!(kept(&constant) > size_of::<Node>(), times > 1, "{loops:?} {times}");
+                assert_eq!(kept(&constant) > 0, times > 1, "{loops:?} {times}");
             }
             // With the operands exchanged.
             let swapped = loops.iter().map(|each| Loop { left: each.right, right: each.left, ..*each });
             let swapped = swapped.collect::<Vec<_>>();
             assert_eq!(run::<FmaF32>(outputs, (&borrowed, 100), (&left, 0), &swapped), expected, "{loops:?}");
         }
+    }
+
+    #[test]
+    fn a_layout_may_be_of_the_whole_constant() {
+        let left = Ref::Buffer(Buffer::copy_of(&bytes(9)).unwrap());
+        let loops = matrix_vector(1024, 9);
+        let (constant, memory, borrowed) = constant(1024 * 9, 0);
+        let expected = run::<FmaF32>(1024, (&left, 0), (&memory, 0), &loops);
+        for _ in 0..3 {
+            assert_eq!(run::<FmaF32>(1024, (&left, 0), (&borrowed, 0), &loops), expected);
+        }
+        assert_eq!(kept(&constant), constant.length);
+    }
+
+    #[test]
+    fn parts_of_many_lengths_are_forgotten() {
+        let left = Ref::Buffer(Buffer::copy_of(&bytes(2000)).unwrap());
+        let (constant, memory, borrowed) = constant(64 * 2000, 0);
+        for sums in 2..2000 {
+            let loops = matrix_vector(8, sums);
+            let expected = run::<FmaF32>(8, (&left, 0), (&memory, 0), &loops);
+            assert_eq!(run::<FmaF32>(8, (&left, 0), (&borrowed, 0), &loops), expected);
+        }
+        let Storage::Contents(_, layouts) = &constant.storage else { panic!() };
+        let mut slot = &layouts.lists.get().unwrap()[0];
+        let mut count = 0;
+        while let Some(node) = slot.get() {
+            (slot, count) = (&node.next, count + 1);
+        }
+        assert_eq!(count, MAX_NODES);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::ir::value::{Block, Value};
 use crate::isa::Opcode;
 
 /// A nest of which each iteration adds a product to an element in memory. At least one loop sums, and along at least one the element
-/// moves and a factor stays: only then are numbers used several times.
+/// moves and a factor stays: numbers are then used several times, or are the rows of [`Product::AddF32`].
 ///
 /// The loops may run in any order that keeps that of each element's own operations, provided that iterations which differ in a
 /// loop that moves the output have different elements of it, and that the output overlaps neither operand. That is checked before.

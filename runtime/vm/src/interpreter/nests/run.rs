@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "elements of buffers that were checked")]
 
 use super::super::super::buffer::{
-    Buffer, Compute, Contract, Elements, One, Operand, Region, View as Elementary, settle_memory,
+    Buffer, Compute, Contract, Elements, FactorSource, One, Region, View as Elementary, settle_memory,
 };
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
@@ -264,7 +264,7 @@ impl Contraction<'_> {
     fn contract<O: Contract<Number: Default>>(
         &self,
         output: usize,
-        (left, left_view): (&dyn Operand<O::Number>, Option<usize>),
+        (left, left_view): (&dyn FactorSource<O::Number>, Option<usize>),
         right: &Factor,
         loops: &[usize],
         permitted: impl FnOnce() -> bool,
