@@ -222,6 +222,7 @@ impl Buffer {
     }
 
     /// A number that views of the same allocation share, and no others that live at the same time.
+    #[cfg(feature = "std")]
     pub(super) fn allocation_key(&self) -> usize {
         core::ptr::from_ref(self.root()).addr()
     }

@@ -4,7 +4,9 @@
 use super::arithmetic::DotI8;
 use super::arithmetic::{AnyOrder, Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use super::level::Level;
-use super::tile::{self, Tiles, partial, portable};
+#[allow(unused_imports, reason = "only the tiles of the portable level are everywhere")]
+use super::tile;
+use super::tile::{Tiles, partial, portable};
 
 pub(super) mod sealed {
     use super::{Level, Tiles, partial};
