@@ -204,8 +204,8 @@ impl Buffer {
     /// by others orders this, too. Memory that must not be written stays as it is.
     #[inline]
     pub fn mark_written(&self) {
-        if let Some(constant) = self.constant.as_ref().filter(|_| self.access.contains(MemoryAccess::WRITE)) {
-            constant.set_written();
+        if let Ok(storage) = self.storage() {
+            storage.mark_written();
         }
     }
 

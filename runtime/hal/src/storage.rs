@@ -175,7 +175,7 @@ impl Storage {
     }
 
     /// To be called before anyone gets an address to which they may write.
-    fn mark_written(&self) {
+    pub(super) fn mark_written(&self) {
         if let Some(constant) = self.constant.as_ref().filter(|_| self.writable) {
             constant.set_written();
         }

@@ -77,8 +77,7 @@ impl Layout {
         most: usize,
     ) -> Option<Layout> {
         let layout = Layout::candidate(loops, side)?;
-        // What pads lines does not count.
-        if layout.axes.iter().map(|axis| axis.count).product::<usize>() > most {
+        if layout.elements() > most {
             return None;
         }
         let is_computed = match side {
@@ -122,7 +121,13 @@ impl Layout {
         &self.loops[..self.count]
     }
 
-    /// The number of elements.
+    /// The number of elements, without what pads lines.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.axes.iter().map(|axis| axis.count).product()
+    }
+
+    /// The number of elements, with what pads lines.
     #[must_use]
     pub fn length(&self) -> usize {
         self.axes[0].count * self.strides[0] as usize

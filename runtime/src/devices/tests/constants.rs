@@ -3,13 +3,11 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
-use std::sync::Mutex;
 
-use super::{bound, buffer, command_buffer, device, direct, execute, record_add, slot};
+use super::{Recorder, bound, buffer, command_buffer, device, direct, execute, record_add, slot};
 use crate::bytecode::Contents;
 use crate::hal::backend::Access;
-use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
+use crate::hal::local::{FunctionInfo, LocalExecutable};
 use crate::hal::*;
 use crate::mapping::MappedFile;
 use crate::{Result, vm};
@@ -103,32 +101,11 @@ fn programs_with_limits_have_no_layouts() {
     }
 }
 
-/// Kernels that record which of their bindings have the bytes of constants.
-#[derive(Debug)]
-struct Recorder(Vec<FunctionInfo>, Mutex<Vec<Option<vm::ConstantBytes>>>);
-
-impl LocalExecutable for Recorder {
-    fn functions(&self) -> &[FunctionInfo] {
-        &self.0
-    }
-
-    unsafe fn dispatch(
-        &self,
-        _: usize,
-        arguments: &DispatchArguments<'_>,
-        _: Range<u64>,
-        _: &mut Worker<'_>,
-    ) -> Result<()> {
-        *self.1.lock().unwrap() = arguments.binding_constants.to_vec();
-        Ok(())
-    }
-}
-
 #[test]
 fn kernels_know_the_constants_that_they_only_read() {
     // Only the second binding is known to be read only.
     let info = FunctionInfo { binding_count: 3, read_only_bindings: 0b010, ..FunctionInfo::default() };
-    let recorder = Arc::new(Recorder(vec![info], Mutex::default()));
+    let recorder = Arc::new(Recorder::new(info));
     let executable = Arc::new(Executable::new(Arc::clone(&recorder) as Arc<dyn LocalExecutable>));
     let device = device();
     let recorded = |bindings: [BufferRef; 3], table: &[BufferBinding<'static>]| {
@@ -136,7 +113,7 @@ fn kernels_know_the_constants_that_they_only_read() {
         record_add(&commands, &executable, bindings, 1).unwrap();
         commands.finalize().unwrap();
         execute(&device, &commands, table).unwrap();
-        let found = std::mem::take(&mut *recorder.1.lock().unwrap());
+        let found = std::mem::take(&mut *recorder.constants.lock().unwrap());
         // None at all stands for none of them.
         [0, 1, 2].map(|binding| found.get(binding).copied().flatten())
     };

@@ -13,12 +13,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 use crate::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
 use crate::hal::*;
-use crate::{Error, Result, StatusCode};
+use crate::{Error, Result, StatusCode, vm};
 
 /// Functions on 32-bit integers, an element to a workgroup: 0 adds two bindings into a third, 1 multiplies binding 0 by
 /// constant 0 through local memory, 2 fails, 3 counts workgroups.
@@ -66,6 +67,38 @@ impl LocalExecutable for TestExecutable {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+/// A kernel that records what it is told of its bindings, and does nothing.
+#[derive(Debug)]
+struct Recorder {
+    info: [FunctionInfo; 1],
+    read_only: AtomicU64,
+    constants: Mutex<Vec<Option<vm::ConstantBytes>>>,
+}
+
+impl Recorder {
+    fn new(info: FunctionInfo) -> Recorder {
+        Recorder { info: [info], read_only: AtomicU64::new(0), constants: Mutex::default() }
+    }
+}
+
+impl LocalExecutable for Recorder {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.info
+    }
+
+    unsafe fn dispatch(
+        &self,
+        _: usize,
+        arguments: &DispatchArguments<'_>,
+        _: Range<u64>,
+        _: &mut Worker<'_>,
+    ) -> Result<()> {
+        self.read_only.store(arguments.read_only_bindings, Ordering::Relaxed);
+        *self.constants.lock().unwrap() = arguments.binding_constants.to_vec();
         Ok(())
     }
 }
@@ -381,36 +414,19 @@ fn threads_execute_one_command_buffer_at_once() {
 
 #[test]
 fn read_only_bindings_are_marked_for_kernels() {
-    #[derive(Debug)]
-    struct Mask(Vec<FunctionInfo>, AtomicU64);
-    impl LocalExecutable for Mask {
-        fn functions(&self) -> &[FunctionInfo] {
-            &self.0
-        }
-        unsafe fn dispatch(
-            &self,
-            _: usize,
-            arguments: &DispatchArguments<'_>,
-            _: Range<u64>,
-            _: &mut Worker<'_>,
-        ) -> Result<()> {
-            self.1.store(arguments.read_only_bindings, Ordering::Relaxed);
-            Ok(())
-        }
-    }
     let device = device();
-    let code = Arc::new(Mask(vec![FunctionInfo { binding_count: 3, ..FunctionInfo::default() }], AtomicU64::new(0)));
+    let recorder = Arc::new(Recorder::new(FunctionInfo { binding_count: 3, ..FunctionInfo::default() }));
     // SAFETY: no kernel runs here.
     let promise = unsafe { InputsOnlyRead::promise() };
     let constants = Arc::new(Aligned([0u8; 16]));
     let constants = device.allocator().import_read_only(constants, BufferParameters::DEVICE, promise).unwrap();
     let a = buffer(&device, &[0; 4]);
     let commands = command_buffer(&device, 1);
-    let executable = Arc::new(Executable::new(Arc::clone(&code) as Arc<dyn LocalExecutable>));
+    let executable = Arc::new(Executable::new(Arc::clone(&recorder) as Arc<dyn LocalExecutable>));
     record_add(&commands, &executable, [direct(&a), direct(&constants), slot(0, 0, 16)], 1).unwrap();
     commands.finalize().unwrap();
     execute(&device, &commands, &[bound(&constants)]).unwrap();
-    assert_eq!(code.1.load(Ordering::Relaxed), 0b110);
+    assert_eq!(recorder.read_only.load(Ordering::Relaxed), 0b110);
 }
 
 /// What one call of a compiled 4xf32 multiply asks of the HAL, less the kernel: run it in release mode to see its cost.

@@ -127,7 +127,7 @@ impl Layouts {
     #[cold]
     unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
         // What pads lines does not count: a part may be all of the constant.
-        let bytes = layout.axes.iter().map(|axis| axis.count).product::<usize>().checked_mul(WIDTH)?;
+        let bytes = layout.elements().checked_mul(WIDTH)?;
         let limit = constant.length.min(MAX_BYTES);
         let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
