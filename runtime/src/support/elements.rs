@@ -98,20 +98,59 @@ macro_rules! partial_results {
     }};
 }
 
-/// Calls a function for the strips of a loop, the widest first: `strips!(count, [4 x LANES, 1 x 4, 1 x 1], strip(arguments))` calls
-/// `strip::<4, LANES>(arguments, first)` for as many iterations as there are, and so on.
+/// Calls a function for the strips of a loop, the widest first: `strips!(count, [4 x LANES, last x LANES, 1 x 4, last x 4, 1 x 1],
+/// strip(arguments))` calls `strip::<4, LANES>(arguments, first, 0)` for as many iterations as there are, and so on. Where iterations are
+/// left, and the loop has as many as a `last` strip is wide, its last ones are that strip. The strip's last argument is the number of its
+/// iterations that have run, and have no effect again.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! strips {
-    ($count:expr, [$($number:literal x $lanes:tt),*], $strip:ident $arguments:tt) => {{
+    ($count:expr, [$($number:tt x $lanes:tt),*], $strip:ident $arguments:tt) => {{
         let mut first = 0;
         $($crate::strips!(@ first, $count, $number, $lanes, $strip $arguments);)*
         let _ = first;
     }};
+    (@ $first:ident, $count:expr, last, $lanes:tt, $strip:ident($($argument:expr),*)) => {
+        if $first < $count && $count >= $lanes {
+            $strip::<1, $lanes>($($argument,)* $count - $lanes, $lanes - ($count - $first));
+            $first = $count;
+        }
+    };
     (@ $first:ident, $count:expr, $number:literal, $lanes:tt, $strip:ident($($argument:expr),*)) => {
         while $count - $first >= $number * $lanes {
-            $strip::<$number, $lanes>($($argument,)* $first);
+            $strip::<$number, $lanes>($($argument,)* $first, 0);
             $first += $number * $lanes;
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    #[test]
+    fn strips_cover_every_iteration_once() {
+        fn strip<const STRIPS: usize, const L: usize>(
+            iterations: &RefCell<Vec<(usize, usize)>>,
+            first: usize,
+            kept: usize,
+        ) {
+            assert!(kept < STRIPS * L && first + STRIPS * L <= iterations.borrow().len());
+            let width = STRIPS * L;
+            for (at, (runs, widest)) in iterations.borrow_mut().iter_mut().enumerate().skip(first).take(width) {
+                *runs += usize::from(at >= first + kept);
+                *widest = width.max(*widest);
+            }
+        }
+        const LANES: usize = 8;
+        for count in 0..=150 {
+            let iterations = RefCell::new(vec![(0, 0); count]);
+            strips!(count, [4 x LANES, 1 x LANES, last x LANES, 1 x 4, last x 4, 1 x 1], strip(&iterations));
+            let narrowest = if count >= 8 { 8 } else { 1 + 3 * usize::from(count >= 4) };
+            let is_once = |(runs, widest): &(usize, usize)| *runs == 1 && *widest >= narrowest;
+            assert!(iterations.borrow().iter().all(is_once), "{count}: {iterations:?}");
+        }
+    }
 }

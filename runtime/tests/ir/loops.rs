@@ -385,16 +385,9 @@ pub fn sums(random: &mut Random) -> String {
     let adjacent = [runs * length, length, 1];
     let second = [[0, 0, 1], [0, length, 1], adjacent, [1, 0, 0]][random.next(4)];
     let forms = [[1, 0, 0], adjacent, second];
-    let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
     let mut body = String::new();
     for (number, form) in forms.iter().enumerate() {
-        let (index, base) = (pair(30 + number * 2), random.next(3) * random.next(2));
-        body.push_str(&format!("  {index} = vm.const.i64 {base}\n"));
-        for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
-            let (stride_register, counter) = (pair(40), pair(10 + at * 2));
-            body.push_str(&format!("  {stride_register} = vm.const.i64 {stride}\n"));
-            body.push_str(&format!("  {index} = vm.fma.i64 {counter}, {stride_register}, {index}\n"));
-        }
+        body.push_str(&index_of(30 + number * 2, random.next(3) * random.next(2), form));
     }
     body.push_str(&format!("  %i50 = vm.buffer.load.f32 %r0, {}\n", pair(32)));
     body.push_str(&format!("  %i51 = vm.buffer.load.f32 %r2, {}\n", pair(34)));
@@ -407,6 +400,68 @@ pub fn sums(random: &mut Random) -> String {
         _ => format!("{}  %i52 = vm.fma.f32 %i50, %i51, %i52\n", operands(random, true)),
     });
     body.push_str(&format!("  vm.buffer.store.f32 %i52, %r1, {}\n", pair(30)));
+    three_loops(&counts, order, &body)
+}
+
+/// Returns a module like that of [`program`] with one nest that computes rows of a result, of few and of many numbers: each from its own
+/// operands, or as a sum or the greatest number of adjacent ones. Buffers may overlap.
+pub fn rows(random: &mut Random) -> String {
+    let columns = [1, 3, 4, 7, 8, 9, 13, 15, 16, 17, 24, 31, 32, 33, 47, 63, 64, 70][random.next(18)];
+    let counts = [[1, 2, 3, 5][random.next(4)], columns, [1, 1, 2, 3][random.next(4)]];
+    let mut order = [0, 1, 2];
+    if random.next(4) == 0 {
+        (0..3).for_each(|at| order.swap(at, at + random.next(3 - at)));
+    }
+    // The loops select a row, a column, and a number of those that are combined.
+    let stored = [columns + 2 * random.next(2), 1, 0];
+    let stride = [1, 1, 2, 3][random.next(4)];
+    let is_in_place = counts[2] == 1 && random.next(3) == 0;
+    let first = if is_in_place { stored } else { [stride * columns + 2, stride, 1] };
+    let second = [[1, 0, 0], [0, 1, 0], [columns, 1, 0]][random.next(3)];
+    let base = random.next(3) * random.next(2);
+    let mut body = String::new();
+    for (number, form) in [stored, first, second].iter().enumerate() {
+        let base = if random.next(4) == 0 { base + 1 } else { base };
+        body.push_str(&index_of(30 + number * 2, base, form));
+    }
+    let (ty, sign) = [("f32", ""), ("f32", ""), ("i32", ""), ("i8", ".s"), ("i16", ".u")][random.next(5)];
+    let is_float = ty == "f32";
+    let of = if is_float { "f32" } else { "i32" };
+    let from = usize::from(is_in_place);
+    body.push_str(&format!("  %i50 = vm.buffer.load.{ty}{sign} %r{from}, {}\n", pair(32)));
+    body.push_str(&format!("  %i51 = vm.buffer.load.{ty}{sign} %r2, {}\n", pair(34)));
+    if counts[2] > 1 {
+        body.push_str(&format!("  %i52 = vm.buffer.load.{ty}{sign} %r1, {}\n", pair(30)));
+    }
+    body.push_str(&match (counts[2], random.next(3), is_float) {
+        (1, 0, true) => String::from("  %i52 = vm.sub.f32 %i50, %i51\n  %i52 = vm.exp.f32 %i52\n"),
+        (1, 1, true) => String::from(
+            "  %i53 = vm.add.f32 %i50, %i51\n  %i54 = vm.const.f32.zero\n  %i55 = vm.cmp.lt.f32.u %i54, %i53\n  \
+             %i52 = vm.select.f32 %i55 ? %i53 : %i54\n",
+        ),
+        (1, ..) => format!("  %i52 = vm.mul.{of} %i50, %i51\n  %i52 = vm.sub.{of} %i52, %i50\n"),
+        (_, 0 | 1, true) => reduction(random),
+        _ => format!("  %i53 = vm.sub.{of} %i50, %i51\n  %i52 = vm.add.{of} %i52, %i53\n"),
+    });
+    body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
+    three_loops(&counts, order, &body)
+}
+
+/// Computes an index from the counters of three loops.
+fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
+    let index = pair(register);
+    let mut text = format!("  {index} = vm.const.i64 {base}\n");
+    for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+        let (stride_register, counter) = (pair(40), pair(10 + at * 2));
+        text.push_str(&format!("  {stride_register} = vm.const.i64 {stride}\n"));
+        text.push_str(&format!("  {index} = vm.fma.i64 {counter}, {stride_register}, {index}\n"));
+    }
+    text
+}
+
+/// Returns a module whose function runs an iteration in three loops, in an order.
+fn three_loops(counts: &[usize; 3], order: [usize; 3], body: &str) -> String {
+    let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }
@@ -416,7 +471,7 @@ pub fn sums(random: &mut Random) -> String {
         text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(counter), pair(20 + at * 2)));
         text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
     }
-    text.push_str(&body);
+    text.push_str(body);
     for (depth, at) in order.iter().enumerate().rev() {
         let counter = pair(10 + at * 2);
         let (head, behind) = (1 + depth * 3, 3 + depth * 3);

@@ -11,7 +11,7 @@ use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_co
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
-use super::loops::{product, program, sums};
+use super::loops::{product, program, rows, sums};
 use super::random::{Random, programs};
 
 /// Iterations of outermost loops that ran as nests.
@@ -458,6 +458,16 @@ fn random_sums_run_the_same() {
     let mut done = 0;
     for _ in 0..programs(100) {
         done += compare(&sums(&mut random), 8000).0;
+    }
+    assert!(done > programs(200), "{done}");
+}
+
+#[test]
+fn random_rows_run_the_same() {
+    let mut random = Random(0xCBBB_9D5D_C105_9ED8);
+    let mut done = 0;
+    for _ in 0..programs(100) {
+        done += compare(&rows(&mut random), 8000).0;
     }
     assert!(done > programs(200), "{done}");
 }

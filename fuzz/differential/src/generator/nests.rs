@@ -23,10 +23,11 @@ mod random {
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());
-    let text = match reduces {
-        true if source.next(2) == 0 => loops::sums(&mut source),
-        true => loops::product(&mut source),
-        false => loops::program(&mut source),
+    let text = match (reduces, source.next(3)) {
+        (true, 0) => loops::sums(&mut source),
+        (true, 1) => loops::rows(&mut source),
+        (true, _) => loops::product(&mut source),
+        (false, _) => loops::program(&mut source),
     };
     *random = source.0;
     let length = if reduces { 8000 } else { 200 };

@@ -28,6 +28,25 @@ mod sealed {
     }
 }
 
+/// Runs a block for the index of each loop of a grid. It is unrolled here, because the optimiser would unroll a loop only after it looked
+/// for what is constant.
+macro_rules! each_loop {
+    ($at:ident < $count:ident => $block:block) => {
+        each_loop!(@ $at, $count, $block, 0 1 2 3 4 5 6 7);
+        let mut $at = 8;
+        while $at < $count {
+            $block
+            $at += 1;
+        }
+    };
+    (@ $at:ident, $count:ident, $block:block, $($index:literal)*) => {
+        $(if const { $count > $index } {
+            let $at: usize = $index;
+            $block
+        })*
+    };
+}
+
 /// A type that buffers hold as elements: every bit pattern is a value.
 pub trait Element: Copy + sealed::Sealed {}
 
@@ -120,24 +139,12 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     fn element(&self, iteration: [usize; D]) -> *mut T {
         let mut offset = 0i64;
-        macro_rules! step {
-            ($at:expr) => {
-                if iteration[$at] >= self.loops[$at].0 {
-                    no_such_iteration();
-                }
-                offset = offset.wrapping_add(self.loops[$at].1.wrapping_mul(iteration[$at] as i64));
-            };
-        }
-        // Unrolled here, because the optimiser would unroll the loop only after it looked for what is constant.
-        macro_rules! steps {
-            ($($at:literal)*) => { $(if const { D > $at } { step!($at); })* };
-        }
-        steps!(0 1 2 3 4 5 6 7);
-        let mut at = 8;
-        while at < D {
-            step!(at);
-            at += 1;
-        }
+        each_loop!(at < D => {
+            if iteration[at] >= self.loops[at].0 {
+                no_such_iteration();
+            }
+            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(iteration[at] as i64));
+        });
         // SAFETY: `new` checked that this offset, for every iteration below the trip counts, is that of an element of the buffer.
         unsafe { self.origin.as_ptr().offset(offset as isize) }
     }
@@ -257,20 +264,31 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         self.0.lanes(iteration, along)
     }
 
-    /// Sets the elements of an iteration and the following ones of one of the loops. Where two are the same, the last value
-    /// remains.
+    /// Sets the elements of an iteration and the following ones of one of the loops, but for the first `kept` of them. Where two are the
+    /// same, the last value remains.
     ///
     /// # Panics
     /// Where a loop has no such iterations.
     #[inline(always)]
-    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, values: [T; L]) {
+    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, kept: usize, mut values: [T; L]) {
         let first = self.0.lane(iteration, along, L);
         let stride = self.0.loops[along].1;
         if stride == 1 {
+            let address = first.cast::<[T; L]>();
+            if kept > 0 {
+                // One store of a vector: what is kept is stored again.
+                // SAFETY: as in `Grid::lanes`.
+                let before = unsafe { load(address) };
+                let mut lane = 0;
+                while lane < L {
+                    values[lane] = if lane < kept { before[lane] } else { values[lane] };
+                    lane += 1;
+                }
+            }
             // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
-            return unsafe { first.cast::<[T; L]>().write(values) };
+            return unsafe { address.write(values) };
         }
-        let mut lane = 0;
+        let mut lane = kept;
         while lane < L {
             // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
             unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).write(values[lane]) };
@@ -283,6 +301,18 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     #[must_use]
     pub fn is_disjoint<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
         self.0.is_disjoint(other)
+    }
+
+    /// Whether the iterations of each loop have the same elements in both grids: then some iterations may load from one and store to the
+    /// other, if all of their numbers are loaded before the first is stored.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_same(&self, other: &Grid<'_, T, D>) -> bool {
+        let mut is_same = self.0.origin == other.origin;
+        each_loop!(at < D => {
+            is_same &= self.0.loops[at] == other.loops[at];
+        });
+        is_same
     }
 
     /// Returns the same elements for reading.
@@ -463,12 +493,18 @@ mod tests {
         let second = grid::<i32, 1>(&reference, 1, [(12, 2)]).unwrap();
         assert_eq!(second.lanes::<8>([4], 0), [9, 11, 13, 15, 17, 19, 21, 23]);
         assert_eq!((second.lanes::<3>([0], 0), second.lanes::<1>([11], 0)), ([1, 3, 5], [23]));
-        part.set_lanes([0, 0], 1, [50, 51]);
-        part.set_lanes([0, 2], 0, [60, 61]);
+        part.set_lanes([0, 0], 1, 0, [50, 51]);
+        part.set_lanes([0, 2], 0, 0, [60, 61]);
         let rows = grid::<i32, 2>(&reference, 0, [(4, 6), (6, 1)]).unwrap();
         assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
         assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
         assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
+        // The first lanes are kept.
+        part.set_lanes([1, 0], 1, 1, [70, 71, 72]);
+        part.set_lanes([0, 1], 0, 1, [80, 81]);
+        part.set_lanes([0, 0], 1, 2, [90, 91]);
+        assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
+        assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 81, 72, 17]);
     }
 
     #[test]

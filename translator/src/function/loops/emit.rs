@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use incarnate_bytecode::ir::nest::{
-    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Term,
+    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Strips, Term,
 };
 use incarnate_bytecode::ir::{Block, Op, Type, Value};
 use incarnate_bytecode::trip_count::Relation;
@@ -15,7 +15,7 @@ use super::super::emitter::{Emitter, lifetime_named};
 use super::super::shared;
 use super::super::values::type_of;
 use super::merged::Merged;
-use super::strips::Tile;
+use super::strips::{Tile, Way};
 
 /// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
@@ -67,7 +67,7 @@ impl Emitter<'_, '_> {
             _ if self.shared.is_none() => Parameters::None,
             Schedule::Contraction(_) => Parameters::All,
             Schedule::Reduction(_) => Parameters::None,
-            Schedule::Strips(strips) if writer.is_strip_function(strips) => Parameters::None,
+            Schedule::Strips(strips) if writer.is_reduction(strips) => Parameters::None,
             _ => Parameters::Outer,
         };
         writer.merged = writer.merge(&schedule);
@@ -158,19 +158,26 @@ impl Writer<'_, '_, '_> {
                 let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
                 Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
-            Schedule::Strips(strips) if self.is_strip_function(strips) => {
-                let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);
-                Ok(quote!(if !(#conditions) { break #label; } #steps #strips))
-            }
-            Schedule::Strips(strips) if self.is_tiled(strips) => {
-                let (conditions, tiles) = (self.tile_conditions(strips), self.tiles(strips)?);
-                Ok(quote!(if !(#conditions) { break #label; } #steps #tiles))
-            }
-            _ => {
+            Schedule::Strips(strips) => self.by_strips(strips, label, &steps),
+            Schedule::InOrder(_) => {
                 let iterations = self.iterations(0)?;
                 Ok(quote!(#steps #iterations))
             }
         }
+    }
+
+    /// The iterations of strips.
+    fn by_strips(&self, strips: &Strips, label: &TokenStream, steps: &Option<TokenStream>) -> Result<TokenStream> {
+        let iterations = match self.way(strips) {
+            Way::Strips => self.strips(strips)?,
+            Way::Tiles => self.tiles(strips)?,
+            Way::Loops => {
+                let iterations = self.iterations(0)?;
+                return Ok(quote!(#steps #iterations));
+            }
+        };
+        let conditions = self.strip_conditions(strips);
+        Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
     }
 
     /// Makes numbers of what raced, for the code behind the nest.

@@ -31,7 +31,7 @@ impl Writer<'_, '_, '_> {
     pub(super) fn merge(&self, schedule: &Schedule) -> Merged {
         let is_plain = match schedule {
             Schedule::Contraction(_) | Schedule::Reduction(_) => false,
-            Schedule::Strips(strips) => !self.is_strip_function(strips),
+            Schedule::Strips(strips) => !self.is_reduction(strips),
             Schedule::InOrder(_) => true,
         };
         let loops = &self.nest.loops;

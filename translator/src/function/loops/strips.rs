@@ -1,8 +1,8 @@
-//! Emission of reductions over strips of elements, which stay in vector registers.
+//! Emission of strips of elements, which stay in vector registers: of reductions, and of rows too short for LLVM to vectorise them well.
 
 use std::collections::BTreeSet;
 
-use incarnate_bytecode::ir::nest::{Affine, Element, Item, Nest, Strips};
+use incarnate_bytecode::ir::nest::{Element, Item, Strips};
 use incarnate_bytecode::ir::{Block, Type, Value};
 use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -18,22 +18,56 @@ pub(super) struct Tile {
     pub(super) elements: Vec<(usize, TokenStream)>,
 }
 
+/// How the iterations of strips are emitted.
+pub(super) enum Way {
+    /// A function for some strips of any width.
+    Strips,
+    /// Tiles of several rows.
+    Tiles,
+    /// The loops as they are: LLVM vectorises them.
+    Loops,
+}
+
+/// The least trip count of a row that runs on strips: shorter ones leave most lanes of a vector empty.
+const LEAST_STRIP: u64 = 8;
+
+/// How the elements of strips are loaded.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Density {
+    /// One by one.
+    Single,
+    /// As vectors of every second element, some of them.
+    Even,
+    /// As vectors of adjacent elements, or of the same one.
+    Adjacent,
+}
+
 /// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
-/// operation depends on the previous one of the same element, so several strips hide its latency. `is_dense` says that elements of
-/// strips are adjacent: others are loaded one by one, and not interleaved.
-fn widths(trip_count: Option<u64>, is_dense: bool) -> TokenStream {
+/// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. The
+/// last strip repeats some iterations of the one before, instead of several narrow strips: but for elements that are loaded one by one.
+fn widths(trip_count: Option<u64>, density: Density) -> TokenStream {
     let mut widths = Vec::new();
-    if is_dense && trip_count.is_none_or(|count| count >= 32) {
+    if density == Density::Adjacent && trip_count.is_none_or(|count| count >= 32) {
         widths.extend([quote!(4 x LANES), quote!(2 x LANES)]);
     }
     match trip_count {
-        None => widths.extend([quote!(1 x LANES), quote!(1 x 4), quote!(1 x 1)]),
-        Some(count) => {
+        None if density == Density::Single => widths.extend([quote!(1 x LANES), quote!(1 x 4), quote!(1 x 1)]),
+        None => {
+            widths.extend([quote!(1 x LANES), quote!(last x LANES), quote!(1 x 4), quote!(last x 4), quote!(1 x 1)]);
+        }
+        Some(count) if density == Density::Single || count < 4 => {
             widths.extend((count >= 16).then(|| quote!(1 x LANES)));
             for (lanes, covered) in [(16u8, 32), (8, 16), (4, 8), (1, 4)] {
                 let width = Literal::u8_unsuffixed(lanes);
                 widths.extend((count % covered >= lanes.into()).then(|| quote!(1 x #width)));
             }
+        }
+        Some(count) => {
+            let lanes = [16u8, 8, 4].into_iter().find(|lanes| count >= u64::from(*lanes)).unwrap_or(4);
+            let width = Literal::u8_unsuffixed(lanes);
+            widths.extend((count >= 16).then(|| quote!(1 x LANES)));
+            widths.push(quote!(1 x #width));
+            widths.extend((count % u64::from(lanes) != 0).then(|| quote!(last x #width)));
         }
     }
     quote!([#(#widths),*])
@@ -51,18 +85,44 @@ pub(super) struct Plan<'t> {
 }
 
 impl Writer<'_, '_, '_> {
-    /// Whether a function is emitted for the strips. Loops without reductions stay as they are: LLVM vectorises them. References
-    /// cannot be captured.
-    pub(super) fn is_strip_function(&self, strips: &Strips) -> bool {
+    /// Whether a function can be emitted for the strips. References cannot be captured.
+    fn can_be_function(&self, strips: &Strips) -> bool {
         let is_contiguous = |store: &usize| self.nest.views[*store].index.constant_stride(strips.lanes) == Some(1);
-        !strips.reductions.is_empty()
-            && strips.stores.iter().all(is_contiguous)
+        strips.stores.iter().all(is_contiguous)
             && self.plan(strips).captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
+    }
+
+    /// Whether a function is emitted for strips of reductions. Their loops are not merged.
+    pub(super) fn is_reduction(&self, strips: &Strips) -> bool {
+        !strips.reductions.is_empty() && self.can_be_function(strips)
+    }
+
+    /// How the iterations of strips are emitted.
+    pub(super) fn way(&self, strips: &Strips) -> Way {
+        let is_vectors = || self.density(strips) != Density::Single && strips.lanes == strips.innermost;
+        match self.short_row(strips) {
+            _ if self.is_reduction(strips) => Way::Strips,
+            Some(count) if count >= LEAST_STRIP && is_vectors() && self.can_be_function(strips) => Way::Strips,
+            Some(_) => Way::Tiles,
+            None => Way::Loops,
+        }
+    }
+
+    fn density(&self, strips: &Strips) -> Density {
+        let of_view = |view: &usize| match self.nest.views[*view].index.constant_stride(strips.lanes) {
+            Some(0 | 1) => Density::Adjacent,
+            Some(2) => Density::Even,
+            _ => Density::Single,
+        };
+        strips.non_aliasing.iter().map(of_view).min().unwrap_or(Density::Adjacent)
     }
 
     /// The conditions under which strips compute the same as the loops: iterations store distinct elements, views do not alias, and
     /// reductions are not empty.
     pub(super) fn strip_conditions(&self, strips: &Strips) -> TokenStream {
+        if strips.reductions.is_empty() {
+            return self.row_conditions(strips);
+        }
         let mut conditions = Vec::new();
         for (at, view) in strips.stores.iter().enumerate() {
             let store = grid(*view);
@@ -95,7 +155,7 @@ impl Writer<'_, '_, '_> {
             arguments.push(quote!(&#name));
         }
         let counts = strips.reductions.iter().map(|at| self.used_count(*at));
-        for name in counts.chain(strips.outer.iter().map(|at| index(*at))) {
+        for name in counts.chain(self.around(strips).map(index)) {
             parameters.push(quote!(#name: usize));
             arguments.push(quote!(#name));
         }
@@ -105,17 +165,15 @@ impl Writer<'_, '_, '_> {
         }
         let body = self.strip(&plan)?;
         let count = self.used_count(strips.lanes);
-        let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(strips.lanes), Some(0 | 1));
-        let trip_count = self.nest.loops[strips.lanes].constant_trip_count();
-        let widths = widths(trip_count, strips.non_aliasing.iter().all(is_dense));
+        let widths = widths(self.row(strips.lanes), self.density(strips));
         let mut loops = quote!(support::strips!(#count, #widths, strip(#(#arguments),*)););
-        for at in strips.outer.iter().rev() {
-            let (index, count) = (index(*at), self.used_count(*at));
+        for at in self.around(strips).rev() {
+            let (index, count) = (index(at), self.used_count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
         Ok(quote! {
             #[inline(always)]
-            fn strip<const STRIPS: usize, const L: usize>(#(#parameters,)* first: usize) { #body }
+            fn strip<const STRIPS: usize, const L: usize>(#(#parameters,)* first: usize, kept: usize) { #body }
             #loops
         })
     }
@@ -129,7 +187,7 @@ impl Writer<'_, '_, '_> {
     /// The parts of some views that a strip accesses.
     pub(super) fn slices(&self, plan: &Plan<'_>, views: &[usize]) -> TokenStream {
         let slices = views.iter().filter_map(|view| {
-            let (name, axis) = (grid(*view), axis(self.nest, *view, plan.strips.lanes)?);
+            let (name, axis) = (grid(*view), self.axis(*view, plan.strips.lanes)?);
             Some(quote!(let #name = #name.part(#axis, first, STRIPS * L);))
         });
         quote!(#(#slices)*)
@@ -190,13 +248,13 @@ impl Writer<'_, '_, '_> {
 
     /// Whether a view depends on a loop.
     fn depends_on(&self, view: usize, at: usize) -> bool {
-        axis(self.nest, view, at).is_some()
+        self.axis(view, at).is_some()
     }
 
     pub(super) fn grid_type(&self, view: usize) -> TokenStream {
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
-        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
+        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(self.axes(&view.index).len()));
         quote!(support::#name<'_, #ty, #dimensions>)
     }
 
@@ -216,7 +274,7 @@ impl Writer<'_, '_, '_> {
             let (position, axis) = self.position(plan, *view);
             store.extend(quote! {
                 for (strip, accumulators) in #name.into_iter().enumerate() {
-                    #target.set_lanes(#position, #axis, accumulators);
+                    #target.set_lanes(#position, #axis, kept, accumulators);
                 }
             });
         }
@@ -297,7 +355,7 @@ impl Writer<'_, '_, '_> {
     /// The indices of the first element of a strip, and the position of the vector axis among them.
     fn position(&self, plan: &Plan<'_>, view: usize) -> (TokenStream, TokenStream) {
         let lanes = plan.strips.lanes;
-        let indices = self.nest.views[view].index.loops().into_iter().map(|at| {
+        let indices = self.axes(&self.nest.views[view].index).into_iter().map(|at| {
             if at == lanes {
                 return quote!(strip * L);
             }
@@ -306,16 +364,15 @@ impl Writer<'_, '_, '_> {
             quote!(#index)
         });
         let position = quote!([#(#indices),*]);
-        (position, axis(self.nest, view, lanes).unwrap_or_else(|| quote!(0)))
+        (position, self.axis(view, lanes).unwrap_or_else(|| quote!(0)))
     }
-}
 
-/// The position of a loop among those that a view depends on.
-fn axis(nest: &Nest, view: usize, at: usize) -> Option<TokenStream> {
-    let form: &Affine = &nest.views[view].index;
-    let position = form.loops().into_iter().position(|other| other == at)?;
-    let position = Literal::usize_unsuffixed(position);
-    Some(quote!(#position))
+    /// The position of a loop among those that a view depends on.
+    fn axis(&self, view: usize, at: usize) -> Option<TokenStream> {
+        let position = self.axes(&self.nest.views[view].index).into_iter().position(|other| other == at)?;
+        let position = Literal::usize_unsuffixed(position);
+        Some(quote!(#position))
+    }
 }
 
 /// The variable of the elements of a stored view.

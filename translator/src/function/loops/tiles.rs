@@ -1,7 +1,7 @@
 //! Emission of nests that compute each element for itself: on tiles of the iterations of all loops.
 //!
 //! LLVM vectorises the innermost loop, whose iterations may be few: a row of a small image. Tiles have the elements of several rows in
-//! local arrays, so that vectors are whole.
+//! local arrays, so that vectors are whole. Rows that fill vectors by themselves run on strips.
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::ir::nest::Strips;
@@ -16,34 +16,34 @@ use super::strips::{Tile, zero};
 const LONG_ROW: u64 = 64;
 
 impl Writer<'_, '_, '_> {
-    /// Whether strips without reductions run on tiles: there are several rows, which are short, and iterations compute something, without
-    /// the indices of loops and without failures.
-    pub(super) fn is_tiled(&self, strips: &Strips) -> bool {
-        let trip_count = self.row(strips.lanes);
+    /// The trip count of rows that LLVM would not vectorise well, where strips have no reductions: there are several rows, which are short,
+    /// and iterations compute something, without the indices of loops and without failures.
+    pub(super) fn short_row(&self, strips: &Strips) -> Option<u64> {
+        let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_ROW);
         let instructions = self.live_instructions(strips);
         let computes = |(block, position): &(Block, usize)| self.nest.access(*block, *position).is_none();
         let fails = |(block, position): &(Block, usize)| {
             let inst = self.nest.instruction(self.emitter.body.function, *block, *position);
             matches!(&inst.op, Op::Eval { opcode, .. } if opcode.info().effects.fails)
         };
-        strips.reductions.is_empty()
+        let is_short = strips.reductions.is_empty()
             && self.around(strips).next().is_some()
-            && trip_count.is_some_and(|count| count < LONG_ROW)
             && instructions.iter().any(computes)
             && !instructions.iter().any(|at| computes(at) && fails(at))
             && self.nest.loops.iter().all(|counted| {
                 counted.divisor.is_none() && !counted.inductions.iter().any(|each| self.is_read(each.parameter))
-            })
+            });
+        trip_count.filter(|_| is_short)
     }
 
-    /// The loops around the one whose iterations are rows of tiles, without those that are merged with others.
-    fn around<'s>(&'s self, strips: &'s Strips) -> impl Iterator<Item = usize> + 's {
+    /// The loops around the one whose iterations are rows, without those that are merged with others.
+    pub(super) fn around<'s>(&'s self, strips: &'s Strips) -> impl DoubleEndedIterator<Item = usize> + 's {
         strips.outer.iter().copied().filter(|at| !self.is_merged(*at))
     }
 
-    /// The conditions under which tiles compute the same as the loops: iterations store distinct elements, and what they store is
+    /// The conditions under which rows compute the same as the loops: iterations store distinct elements, and what they store is
     /// loaded by no other iteration.
-    pub(super) fn tile_conditions(&self, strips: &Strips) -> TokenStream {
+    pub(super) fn row_conditions(&self, strips: &Strips) -> TokenStream {
         let mut conditions = Vec::new();
         for (at, view) in strips.stores.iter().enumerate() {
             let store = grid(*view);

@@ -157,14 +157,6 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         // SAFETY: as in `Grid::load_tile`; `Ref::grid_mut` checked that the buffer can be written to.
         unsafe { copy::<Store, T, E>(self.0.origin.as_ptr(), strides, tile, numbers.as_mut_ptr()) }
     }
-
-    /// Whether the iterations of each loop have the same elements in both grids: then a tile can be loaded from one and stored to the
-    /// other, as all of its numbers are loaded before the first is stored.
-    #[inline]
-    #[must_use]
-    pub fn is_same(&self, other: &Grid<'_, T, D>) -> bool {
-        self.0.origin == other.origin && self.0.loops == other.loops
-    }
 }
 
 /// Copies the elements of a tile's iterations to adjacent numbers, or back.
