@@ -100,33 +100,37 @@ fn time<O: Operation<Number = f32>>(machine: &Machine, loops: &[Loop]) -> Option
     Some(best)
 }
 
-/// Prints the rate of a matrix in tiles of 64 columns times a vector, by columns and in the layout that constants have.
-fn print_tiles(sums: usize, tiles: usize) {
-    let (length, vector) = (64 * sums * tiles, vec![0.125f32; sums]);
+/// Prints the rate of a matrix in tiles of 64 columns times some vectors, by columns and in the layout that constants have.
+fn print_tiles(sums: usize, tiles: usize, vectors: usize) {
+    let (length, right) = (64 * sums * tiles, vec![0.125f32; sums * vectors]);
     let mut elements = vec![0.5f32; length + 16];
     // Constants and layouts begin at a line of the cache.
     let first = elements.as_ptr().align_offset(64);
     let elements = &mut elements[first..first + length];
-    let mut output = vec![0f32; 64];
-    let [stored, layout] =
-        [[each(64, 1, 0, sums as i64), each(sums, 0, 1, 1)], [each(64, 1, 0, 1), each(sums, 0, 1, 64)]].map(|loops| {
-            let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(200));
-            while Instant::now() < end {
-                let start = Instant::now();
-                for tile in elements.chunks_exact(64 * sums) {
-                    // SAFETY: a tile contains the elements of all iterations, and those of the output are distinct.
-                    unsafe {
-                        let (left, right) = (Operand::Memory(vector.as_ptr()), Operand::Memory(tile.as_ptr()));
-                        contract::<FmaF32>(output.as_mut_ptr(), left, right, &loops);
-                    }
+    let mut output = vec![0f32; 64 * vectors];
+    let (k, n) = (sums as i64, vectors as i64);
+    let [stored, layout] = [
+        [each(64, n, k, 0), each(vectors, 1, 0, 1), each(sums, 0, 1, n)],
+        [each(64, n, 1, 0), each(vectors, 1, 0, 1), each(sums, 0, 64, n)],
+    ]
+    .map(|loops| {
+        let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(200));
+        while Instant::now() < end {
+            let start = Instant::now();
+            for tile in elements.chunks_exact(64 * sums) {
+                // SAFETY: a tile contains the elements of all iterations, and those of the output are distinct.
+                unsafe {
+                    let (left, right) = (Operand::Memory(tile.as_ptr()), Operand::Memory(right.as_ptr()));
+                    contract::<FmaF32>(output.as_mut_ptr(), left, right, &loops);
                 }
-                best = best.min(start.elapsed().as_secs_f64());
-                black_box(&output);
-                output.fill(0.0);
             }
-            2.0 * length as f64 / best / 1e9
-        });
-    let name = format!("layout: sums of {sums}, {:.1} MB", length as f64 * 4e-6);
+            best = best.min(start.elapsed().as_secs_f64());
+            black_box(&output);
+            output.fill(0.0);
+        }
+        2.0 * (length * vectors) as f64 / best / 1e9
+    });
+    let name = format!("layout: sums of {sums}, {:.1} MB, times {vectors}", length as f64 * 4e-6);
     println!("{name:38} {stored:>10.1} {layout:>10.1}");
 }
 
@@ -213,8 +217,18 @@ fn main() {
     println!("* sum + left * right, both rounded");
     if wanted.is_none_or(|wanted| "layout".contains(wanted.as_str())) {
         println!("\n{:38} {:>10} {:>10}", "matrices times vectors", "by columns", "layout");
-        for (sums, tiles) in [(128, 8), (256, 64), (1024, 16), (256, 300)] {
-            print_tiles(sums, tiles);
+        for (sums, tiles, vectors) in [
+            (128, 8, 1),
+            (256, 64, 1),
+            (1024, 16, 1),
+            (256, 300, 1),
+            (1280, 100, 1),
+            (192, 1, 16),
+            (192, 600, 16),
+            (112, 900, 64),
+            (512, 256, 49),
+        ] {
+            print_tiles(sums, tiles, vectors);
         }
     }
 }

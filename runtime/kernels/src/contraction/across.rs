@@ -126,8 +126,17 @@ impl<N: Copy> Drive<'_, N> {
             let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
             let rows = self.scratch.tile_rows[done..].as_ptr();
             let products_of_tile = self.scratch.products.as_ptr();
-            let tile =
-                Tile { output, left, right, rows, products: products_of_tile, count: products, tail: lanes, stride: 0 };
+            let tile = Tile {
+                output,
+                left,
+                right,
+                rows,
+                products: products_of_tile,
+                count: products,
+                tail: lanes,
+                stride: 0,
+                next: rows,
+            };
             // SAFETY: promised by the caller.
             unsafe {
                 match stride {

@@ -249,13 +249,24 @@ impl<N: Copy> Drive<'_, N> {
             let sizes = self.sizes()[strip.vectors - 1];
             // Less than 2^16 where it is used.
             let stride = self.plan.columns.innermost().right as i32;
+            let (listed, products_of_tile) = (self.scratch.tile_rows.as_ptr(), self.scratch.products.as_ptr());
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
-                let rows = self.scratch.tile_rows.as_ptr().add(done);
-                let products_of_tile = self.scratch.products.as_ptr();
-                let tile =
-                    Tile { output, left, right, rows, products: products_of_tile, count: products, tail, stride };
+                let rows_of_tile = listed.add(done);
+                // Those of the tile itself where fewer follow.
+                let next = if done + 2 * size <= rows { rows_of_tile.add(*size) } else { rows_of_tile };
+                let tile = Tile {
+                    output,
+                    left,
+                    right,
+                    rows: rows_of_tile,
+                    products: products_of_tile,
+                    count: products,
+                    tail,
+                    stride,
+                    next,
+                };
                 if is_direct {
                     run(&tile);
                 } else {

@@ -34,6 +34,8 @@ pub(super) struct Tile<N> {
     pub(super) tail: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
+    /// The rows of the next tile, as many as of this one: their left operand is fetched to the cache meanwhile.
+    pub(super) next: *const Row,
 }
 
 /// A row of the output.
@@ -54,7 +56,8 @@ pub(super) struct Product {
 
 /// Runs a tile.
 ///
-/// Safety: the addresses of all rows, columns and products of the tile are valid, and the processor has the level's features.
+/// Safety: the addresses of all rows, columns and products of the tile are valid, there are as many next rows, and the processor has the
+/// level's features.
 pub(super) type Run<N> = unsafe fn(&Tile<N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
@@ -136,7 +139,7 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
-    let Tile { output, left, right, rows, products, count, .. } = *tile;
+    let Tile { output, left, right, rows, products, count, next, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
@@ -152,6 +155,10 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
         for at in 0..count {
             let product = *products.add(at);
             let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
+            if STRIDE == 0 && ROWS > 1 && at % 2 == 0 {
+                // Of each row in turn: where the numbers of products are adjacent, one of each line.
+                V::fetch(left.wrapping_offset((*next.add(at / 2 % ROWS)).left.wrapping_add(product.left)));
+            }
             if STRIDE > 0 {
                 number = V::splat(lefts[0].offset(product.left));
             } else {

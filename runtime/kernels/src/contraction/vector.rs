@@ -34,6 +34,9 @@ pub(super) trait Vector: Copy {
     unsafe fn splat(address: *const Self::Number) -> Self;
     /// Returns the sums after a product. Safety: see [`Vector::load`].
     unsafe fn apply(self, left: Self, right: Self) -> Self;
+    /// Fetches the line of the cache at any address, where processors are told to.
+    #[inline(always)]
+    fn fetch(_address: *const Self::Number) {}
     /// Returns the sums of two sums. Safety: see [`Vector::load`].
     unsafe fn add(self, other: Self) -> Self;
 }

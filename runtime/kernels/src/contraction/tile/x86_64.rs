@@ -1,10 +1,10 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _mm_loadu_ps, _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
+    __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T0, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps128_ps256,
+    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
     _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
     _mm256_permute4x64_pd, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
     _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32,
@@ -24,7 +24,7 @@ use crate::contraction::vector::Vector;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
-    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $zero:ident $load:ident $store:ident $splat:ident $add:ident
+    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal $fetch:ident: $zero:ident $load:ident $store:ident $splat:ident $add:ident
         [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident $even:ident $transpose:ident $back:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,11 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            fn fetch(address: *const $number) {
+                $fetch(address.cast());
+            }
+
+            #[inline(always)]
             unsafe fn add(self, other: $name) -> $name {
                 // SAFETY: as above.
                 $name(unsafe { $add(self.0, other.0) })
@@ -119,25 +124,36 @@ macro_rules! vectors {
     )* };
 }
 vectors! {
-    FmaF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
+    FmaF32x16, __m512 as f32, f32, 16 fetch: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
-    MulAddF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
+    MulAddF32x16, __m512 as f32, f32, 16 fetch: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
-    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32 _mm512_add_epi32
+    MulAddI32x16, __m512i as __m512i, i32, 16 fetch: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32 _mm512_add_epi32
         [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16 even_epi32_16 transpose_epi32_16 back_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
-    FmaF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
+    FmaF32x8, __m256 as f32, f32, 8 no_fetch: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
-    MulAddF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
+    MulAddF32x8, __m256 as f32, f32, 8 no_fetch: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
-    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
+    MulAddI32x8, __m256i as __m256i, i32, 8 no_fetch: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
         [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
 }
+
+/// Fetches a line of the cache.
+#[inline(always)]
+fn fetch(address: *const i8) {
+    // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
+}
+
+/// Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
+#[inline(always)]
+fn no_fetch(_address: *const i8) {}
 
 /// The first lanes of sixteen.
 ///
