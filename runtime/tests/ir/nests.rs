@@ -105,7 +105,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
         }
         Schedule::Strips(strips) => Some(strips),
-        Schedule::Reduction(_) | Schedule::InOrder(_) => None,
+        Schedule::Reduction(_) | Schedule::InOrder(_) | Schedule::Zeros => None,
     }
 }
 
@@ -449,6 +449,30 @@ fn reassociated_sums_are_partial_sums() {
             (0..half).for_each(|at| partial[at] += partial[at + half]);
         }
         assert_eq!(sum(BytecodeModule::reassociating(module).unwrap()), 0.5 + partial[0], "{length}");
+    }
+}
+
+#[test]
+fn zeros_in_new_buffers_run_the_same() {
+    // Of 64 bytes; a second nest adds to some of them, and returns their sum. Longer ones fail.
+    for count in [0, 1, 7, 16, 17] {
+        let text = format!(
+            "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
+             %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n  \
+             %i8:9 = vm.const.i64 {count}\n  %i10:11 = vm.const.i64 64\n  %i12 = vm.const.i32 16\n  \
+             %i13 = vm.const.f32.zero\n  %i14 = vm.const.f32 0.5\n  %r3 = vm.buffer.alloc %i10:11, %i12\n  \
+             vm.br ^bb1(%i4->%i16, %i5->%i17)\n\
+             ^bb1:\n  %i15 = vm.cmp.lt.i64.s %i16:17, %i8:9\n  vm.cond_br %i15, ^bb2(), ^bb3()\n\
+             ^bb2:\n  vm.buffer.store.f32 %i13, %r3, %i16:17\n  %i16:17 = vm.add.i64 %i16:17, %i6:7\n  vm.br ^bb1()\n\
+             ^bb3:\n  vm.br ^bb4(%i4->%i16, %i5->%i17)\n\
+             ^bb4:\n  %i15 = vm.cmp.lt.i64.s %i16:17, %i2:3\n  vm.cond_br %i15, ^bb5(), ^bb6()\n\
+             ^bb5:\n  %i20 = vm.buffer.load.f32 %r3, %i16:17\n  %i20 = vm.add.f32 %i20, %i14\n  \
+             vm.buffer.store.f32 %i20, %r3, %i16:17\n  vm.buffer.store.f32 %i20, %r0, %i16:17\n  \
+             %i16:17 = vm.add.i64 %i16:17, %i6:7\n  vm.br ^bb4()\n\
+             ^bb6:\n  vm.return %i16:17, %i20\n}}\n"
+        );
+        let (done, failed) = compare(&text, 200);
+        assert_eq!((done == 0, failed == 0), (count > 16, count <= 16), "{count}");
     }
 }
 

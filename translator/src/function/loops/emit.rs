@@ -96,7 +96,7 @@ impl Writer<'_, '_, '_> {
             let (element, dimensions) =
                 (element(view.element), Literal::usize_unsuffixed(self.axes(&view.index).len()));
             let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
-            let name = if is_used { quote!(#name) } else { quote!(_) };
+            let name = if is_used && *schedule != Schedule::Zeros { quote!(#name) } else { quote!(_) };
             tokens.extend(quote! {
                 let Some(#name) = support::elements_of!(#buffer, #function, #element, #dimensions, #base, #loops)
                 #leave;
@@ -163,6 +163,7 @@ impl Writer<'_, '_, '_> {
                 let iterations = self.iterations(0)?;
                 Ok(quote!(#steps #iterations))
             }
+            Schedule::Zeros => Ok(quote!(#steps)),
         }
     }
 

@@ -32,7 +32,7 @@ impl Writer<'_, '_, '_> {
         let is_plain = match schedule {
             Schedule::Contraction(_) | Schedule::Reduction(_) => false,
             Schedule::Strips(strips) => !self.is_reduction(strips),
-            Schedule::InOrder(_) => true,
+            Schedule::InOrder(_) | Schedule::Zeros => true,
         };
         let loops = &self.nest.loops;
         let mut merged = Merged { outer: vec![false; loops.len()], counts: vec![None; loops.len()] };

@@ -128,10 +128,12 @@ impl LoopRemark {
         let contractions = of(|schedule| matches!(schedule, Schedule::Contraction(_)));
         let strips = of(|schedule| matches!(schedule, Schedule::Strips(_)));
         let reductions = of(|schedule| matches!(schedule, Schedule::Reduction(_)));
-        let others = loops.len() - contractions - strips - reductions;
+        let zeros = of(|schedule| *schedule == Schedule::Zeros);
+        let others = loops.len() - contractions - strips - reductions - zeros;
         let reductions =
             if reductions == 0 { String::new() } else { format!(", {reductions} reassociated reductions") };
-        format!("{contractions} contractions, {strips} strips{reductions}, {others} loops in order")
+        let zeros = if zeros == 0 { String::new() } else { format!(", {zeros} with nothing to do") };
+        format!("{contractions} contractions, {strips} strips{reductions}{zeros}, {others} loops in order")
     }
 }
 
@@ -161,6 +163,7 @@ impl fmt::Display for LoopOutcome {
                     }
                     Schedule::Strips(strips) => write_strips(f, strips),
                     Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
+                    Schedule::Zeros => f.write_str("nothing to do: the buffer has only zeros"),
                 }?;
                 match would_reassociate {
                     true => f.write_str(

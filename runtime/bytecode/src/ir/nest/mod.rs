@@ -23,6 +23,7 @@ mod strips;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 mod work;
+mod zeros;
 
 use alloc::vec::Vec;
 use core::fmt;

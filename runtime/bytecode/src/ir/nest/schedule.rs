@@ -22,6 +22,8 @@ pub enum Schedule {
     Reduction(Reduction),
     /// One iteration after the other, as the bytecode has them.
     InOrder(BailOut),
+    /// Nothing: zeros are stored to buffers that have only zeros.
+    Zeros,
 }
 
 impl Schedule {
@@ -31,6 +33,9 @@ impl Schedule {
     /// Returns the schedule of a nest whose float operations are in an order.
     #[must_use]
     pub fn of(function: &Function, nest: &Nest, needed: &Needed, order: Order) -> Schedule {
+        if nest.stores_zeros_to_zeros(function) {
+            return Schedule::Zeros;
+        }
         // No back end runs these in another order.
         let order = if nest.decides_by_loaded_numbers(function) { Order::Bytecode } else { order };
         let scheduled = Perfect::of(function, nest, needed).and_then(|perfect| {

@@ -335,6 +335,34 @@ fn products_of_what_iterations_change_are_no_contractions() {
 }
 
 #[test]
+fn zeros_in_new_buffers_need_no_work() {
+    let fill = |before: &str, number: u32, buffer: &str| {
+        format!(
+            "  %r3 = vm.buffer.alloc %i0:1, %i4\n  %i20 = vm.const.i32 {number}\n{before}  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
+             ^bb1:\n  %i5 = vm.cmp.lt.i64.s %i12:13, %i2:3\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\
+             ^bb2:\n  vm.buffer.store.i32 %i20, {buffer}, %i12:13\n  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n\
+             ^bb3:\n  %i14:15 = vm.buffer.load.i64 %r3, %i6:7\n  vm.return %i14:15\n"
+        )
+    };
+    let store = "  vm.buffer.store.i32 %i4, %r3, %i6:7\n";
+    assert_eq!(schedule(&fill("", 0, "%r3")), Schedule::Zeros);
+    for (before, number, buffer) in [("", 1, "%r3"), (store, 0, "%r3"), ("", 0, "%r0")] {
+        assert!(matches!(schedule(&fill(before, number, buffer)), Schedule::Strips(_)), "{before}{number}{buffer}");
+    }
+    // The loops around it store other numbers before it runs again.
+    let again = fill("", 0, "%r3").replace(
+        "  %i14:15 = vm.buffer.load.i64 %r3, %i6:7\n",
+        "  vm.buffer.store.i32 %i4, %r3, %i6:7\n  %i14:15 = vm.buffer.load.i64 %r3, %i6:7\n  \
+         vm.cond_br %i4, ^bb4(), ^bb5()\n^bb4:\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n^bb5:\n",
+    );
+    let function = function(&again);
+    for nest in Nests::of(&function).found {
+        let schedule = Schedule::of(&function, &nest, &Needed::of(&function, &nest), Order::Bytecode);
+        assert_ne!(schedule, Schedule::Zeros, "{function}");
+    }
+}
+
+#[test]
 fn sums_are_carried_and_tests_may_be_last() {
     let nest = one("  %i12:13 = vm.const.i64.zero\n  vm.br ^bb1()\n\
         ^bb1:\n  %i14:15 = vm.buffer.load.i64 %r0, %i6:7\n  %i12:13 = vm.add.i64 %i12:13, %i14:15\n  \

@@ -100,6 +100,7 @@ impl<'a> Lowering<'a> {
             Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,
+            Schedule::Zeros => Work::Nothing,
         };
         let mut lowered = Nest { scalars: self.scalars, loops, views, conditions, inductions, work, known: None };
         lowered.known = Known::before(&lowered).map(Box::new);

@@ -198,13 +198,15 @@ enum Work {
     /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
     Reduction(Reducing, Box<OnStrips>),
     Strips(Box<OnStrips>),
+    /// Zeros are stored to buffers that have only zeros.
+    Nothing,
 }
 
 impl Work {
-    /// The vector operations; None for a contraction.
+    /// The vector operations; None where there are none.
     fn on_strips(&self) -> Option<&OnStrips> {
         match self {
-            Work::Contraction { .. } => None,
+            Work::Contraction { .. } | Work::Nothing => None,
             Work::Reduction(_, strips) | Work::Strips(strips) => Some(strips),
         }
     }

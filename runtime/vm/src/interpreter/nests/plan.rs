@@ -124,7 +124,7 @@ impl Known {
             self.conditions.push(Reach::of(loops));
         }
         match &nest.work {
-            Work::Contraction { .. } => {}
+            Work::Contraction { .. } | Work::Nothing => {}
             Work::Reduction(_, strips) => self.tile_row(nest, strips),
             Work::Strips(strips) => self.tile(nest, strips),
         }

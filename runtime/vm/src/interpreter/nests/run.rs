@@ -75,6 +75,7 @@ fn attempt(
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
             (of_strips.reduce(reducing, permitted, memory), &[][..])
         }
+        Work::Nothing => (permitted(), &[][..]),
         Work::Strips(strips) => {
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
             let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
