@@ -8,6 +8,7 @@ mod copy;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod dot;
 mod drive;
+mod kept;
 mod layout;
 mod level;
 mod loops;
@@ -72,7 +73,7 @@ pub unsafe fn contract_part<O: Operation>(
 #[must_use]
 pub fn layout<O: Operation>(loops: &[Loop], side: Side, is_other_computed: bool, most: usize) -> Option<Layout> {
     let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
-    scratch::with::<O::Number, _>(|kept, _| kept.layouts.layout(loops, side, machine, is_other_computed, most))
+    scratch::with::<O::Number, _>(|kept, _| kept.layout(loops, side, machine, is_other_computed, most).copied())
 }
 
 /// As [`contract`], by a level that is no better than the machine's: to compare the levels of one processor. Returns the name of the
@@ -126,7 +127,7 @@ unsafe fn contract_on<O: Operation>(
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
     scratch::with(|kept, scratch| {
-        let Some((plan, number)) = kept.plans.plan(loops, &tiles.machine, is_computed) else {
+        let Some((plan, number)) = kept.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
             return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
         };

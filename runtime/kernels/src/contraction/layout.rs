@@ -147,55 +147,21 @@ fn strides(axes: &[Axis; MAX_AXES]) -> Option<[i64; MAX_AXES]> {
     (length <= isize::MAX as i64 / 4).then_some(strides)
 }
 
-/// Choices that a thread keeps.
-const CHOSEN: usize = 64;
-
-/// A contraction, and the layout of an operand that was chosen. All zeros is none.
-struct Chosen {
-    loops: [Loop; MAX_LOOPS],
-    /// The number of loops; zero if there is no contraction.
-    count: usize,
-    machine: Option<&'static Machine>,
-    is_right: bool,
-    is_other_computed: bool,
-    most: usize,
+/// The layout that was chosen for an operand, or none. All zeros is none.
+pub(super) struct Choice {
     is_layout: bool,
     layout: Layout,
 }
 
-/// The last contractions of a thread with operands that may have another layout, at a place that depends on the loops.
-pub(super) struct LayoutsChosen {
-    chosen: [Chosen; CHOSEN],
-}
+impl Choice {
+    /// Chooses: see [`Layout::of`].
+    pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, is_other_computed: bool, most: usize) -> Choice {
+        let layout = Layout::of(loops, side, machine, is_other_computed, most);
+        Choice { is_layout: layout.is_some(), layout: layout.unwrap_or_default() }
+    }
 
-impl LayoutsChosen {
-    /// Chooses a layout: see [`Layout::of`].
-    pub(super) fn layout(
-        &mut self,
-        loops: &[Loop],
-        side: Side,
-        machine: &'static Machine,
-        is_other_computed: bool,
-        most: usize,
-    ) -> Option<Layout> {
-        let is_right = side == Side::Right;
-        let mixed = loops.iter().fold(usize::from(is_right), |mixed, each| {
-            let number = each.count ^ (each.output ^ each.left.rotate_left(8) ^ each.right.rotate_left(16)) as usize;
-            (mixed ^ number).wrapping_mul(0x9E37_79B1).rotate_left(15)
-        });
-        let chosen = &mut self.chosen[mixed % CHOSEN];
-        let is_kept = chosen.count == loops.len()
-            && chosen.machine.is_some_and(|kept| core::ptr::eq(kept, machine))
-            && (chosen.is_right, chosen.is_other_computed, chosen.most) == (is_right, is_other_computed, most)
-            && chosen.loops[..chosen.count] == *loops;
-        if !is_kept {
-            chosen.loops.get_mut(..loops.len())?.copy_from_slice(loops);
-            (chosen.count, chosen.machine, chosen.most) = (loops.len(), Some(machine), most);
-            (chosen.is_right, chosen.is_other_computed) = (is_right, is_other_computed);
-            let layout = Layout::of(loops, side, machine, is_other_computed, most);
-            (chosen.is_layout, chosen.layout) = (layout.is_some(), layout.unwrap_or_default());
-        }
-        chosen.is_layout.then_some(chosen.layout)
+    pub(super) fn layout(&self) -> Option<&Layout> {
+        self.is_layout.then_some(&self.layout)
     }
 }
 

@@ -4,11 +4,8 @@ use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use alloc::boxed::Box;
 
 use super::blocking::{COLUMNS, COMPUTED_ROWS, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
-use super::layout::LayoutsChosen;
-use super::loops::{Loop, MAX_LOOPS};
-use super::machine::Machine;
+use super::kept::Kept;
 use super::operand::Piece;
-use super::plan::Plan;
 use super::tile::{Product, Row};
 
 /// What the list of products holds.
@@ -47,80 +44,6 @@ pub(super) struct Scratch<N> {
     pub(super) panel: [N; PANEL],
     /// Rows of the left operand, or a panel of it.
     pub(super) left: [N; PANEL],
-}
-
-/// A contraction, and its plan. All zeros is none.
-struct Planned {
-    loops: [Loop; MAX_LOOPS],
-    /// The number of loops; zero if there is no contraction.
-    count: usize,
-    /// The machine of the tiles: operations of one level may have different ones.
-    machine: Option<&'static Machine>,
-    is_computed: [bool; 2],
-    /// Different from that of each plan that the thread made before.
-    number: u64,
-    plan: Plan,
-}
-
-impl Planned {
-    fn is_of(&self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> bool {
-        let is_machine = self.machine.is_some_and(|kept| core::ptr::eq(kept, machine));
-        is_machine && self.is_computed == is_computed && self.loops[..self.count] == *loops
-    }
-}
-
-/// Plans that a thread keeps: those of the layers of small models, and of the parts at the ends of tiled ones.
-const PLANS: usize = 64;
-
-/// The last contractions of a thread, and their plans. Workgroups of a dispatch repeat the same one, and models repeat all.
-pub(super) struct Plans {
-    planned: [Planned; PLANS],
-    /// The one that was used last.
-    last: usize,
-    /// The one that is replaced next.
-    next: usize,
-    /// How many the thread has made.
-    made: u64,
-}
-
-impl Plans {
-    /// Returns the plan of a contraction, and its number, which is not zero. None where it runs as it stands.
-    pub(super) fn plan(
-        &mut self,
-        loops: &[Loop],
-        machine: &'static Machine,
-        is_computed: [bool; 2],
-    ) -> Option<(&Plan, u64)> {
-        let is_kept = |planned: &Planned| planned.is_of(loops, machine, is_computed);
-        if !self.planned.get(self.last).is_some_and(is_kept) {
-            self.last = match self.planned.iter().position(is_kept) {
-                Some(kept) => kept,
-                None => self.replace(loops, machine, is_computed)?,
-            };
-        }
-        let Planned { plan, number, .. } = &self.planned[self.last];
-        Some((plan, *number))
-    }
-
-    /// Plans a contraction in the place of the one that was planned first.
-    fn replace(&mut self, loops: &[Loop], machine: &'static Machine, is_computed: [bool; 2]) -> Option<usize> {
-        let plan = Plan::with(loops, machine, is_computed)?;
-        let replaced = self.next;
-        self.next = (replaced + 1) % PLANS;
-        self.made += 1;
-        let planned = &mut self.planned[replaced];
-        // A plan has at least one loop, and at most as many as there is room for.
-        planned.loops[..loops.len()].copy_from_slice(loops);
-        (planned.count, planned.machine) = (loops.len(), Some(machine));
-        (planned.is_computed, planned.number, planned.plan) = (is_computed, self.made, plan);
-        Some(replaced)
-    }
-}
-
-/// What a thread keeps of the contractions before.
-pub(super) struct Kept {
-    pub(super) plans: Plans,
-    pub(super) layouts: LayoutsChosen,
 }
 
 /// What a thread keeps, for any operation: its numbers have 32 bits.
