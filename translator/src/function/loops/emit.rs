@@ -172,12 +172,10 @@ impl Writer<'_, '_, '_> {
         let iterations = match self.way(strips) {
             Way::Strips => self.strips(strips)?,
             Way::Tiles => self.tiles(strips)?,
-            Way::Loops => {
-                let iterations = self.iterations(0)?;
-                return Ok(quote!(#steps #iterations));
-            }
+            Way::Loops => return Ok([steps.clone().unwrap_or_default(), self.iterations(0)?].into_iter().collect()),
         };
-        let conditions = self.strip_conditions(strips);
+        let conditions =
+            if strips.reductions.is_empty() { self.row_conditions(strips) } else { self.strip_conditions(strips) };
         Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
     }
 

@@ -120,9 +120,6 @@ impl Writer<'_, '_, '_> {
     /// The conditions under which strips compute the same as the loops: iterations store distinct elements, views do not alias, and
     /// reductions are not empty.
     pub(super) fn strip_conditions(&self, strips: &Strips) -> TokenStream {
-        if strips.reductions.is_empty() {
-            return self.row_conditions(strips);
-        }
         let mut conditions = Vec::new();
         for (at, view) in strips.stores.iter().enumerate() {
             let store = grid(*view);
