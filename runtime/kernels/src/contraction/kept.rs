@@ -146,7 +146,7 @@ mod tests {
         let product =
             |m: usize, k: usize, n: usize| [each(m, n as i64, k as i64, 0), each(k, 0, 1, n as i64), each(n, 1, 0, 1)];
         let products: Vec<[Loop; 3]> = (0..100).map(|at| product(8 + at % 10, 16 + at / 10, 32)).collect();
-        scratch::with::<f32, _>(|kept, _| {
+        scratch::with_nothing_kept(|kept| {
             let mut numbers = || -> Vec<u64> {
                 let mut number = |loops| kept.plan(loops, &Machine::X86_64_V4, [false; 2]).unwrap().1;
                 products.iter().map(|loops| number(loops)).collect()
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn other_questions_have_other_plans() {
-        scratch::with::<f32, _>(|kept, _| {
+        scratch::with_nothing_kept(|kept| {
             let loops = [each(8, 32, 16, 0), each(16, 0, 1, 32), each(32, 1, 0, 1)];
             let mut plan = |machine, is_computed| {
                 let (plan, number) = kept.plan(&loops, machine, is_computed).unwrap();

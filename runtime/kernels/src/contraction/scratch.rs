@@ -76,6 +76,12 @@ pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> 
     result
 }
 
+/// Calls `work` with what a thread keeps that has run no contraction.
+#[cfg(test)]
+pub(super) fn with_nothing_kept<R>(work: impl FnOnce(&mut Kept) -> R) -> R {
+    work(&mut zeroed().kept)
+}
+
 /// Memory that the system provides when it is first used: parts of it never are.
 fn zeroed() -> Box<Any> {
     let layout = Layout::new::<Any>();
