@@ -76,13 +76,21 @@ fn length(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> usize {
     loops.iter().map(|each| stride(each) as usize * (each.count - 1)).sum::<usize>() + 1
 }
 
+/// Returns the least of the times that calls return, in seconds: of as many as there are in a fifth of a second.
+fn least(mut call: impl FnMut() -> Duration) -> f64 {
+    let (mut best, end) = (Duration::MAX, Instant::now() + Duration::from_millis(200));
+    while Instant::now() < end {
+        best = best.min(call());
+    }
+    best.as_secs_f64()
+}
+
 /// Returns the least time of a call, in seconds. None if the processor lacks the machine's level.
 fn time<O: Operation<Number = f32>>(machine: &Machine, loops: &[Loop]) -> Option<f64> {
     let numbers = |count: usize| (0..count).map(|number| (number % 17) as f32 * 0.125).collect::<Vec<f32>>();
     let mut output = numbers(length(loops, |each| each.output));
     let (left, right) = (numbers(length(loops, |each| each.left)), numbers(length(loops, |each| each.right)));
-    let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(200));
-    while Instant::now() < end {
+    let mut call = || {
         // The sums would grow beyond what a float holds.
         output.fill(0.0);
         let start = Instant::now();
@@ -91,13 +99,12 @@ fn time<O: Operation<Number = f32>>(machine: &Machine, loops: &[Loop]) -> Option
             let (left, right) = (Operand::Memory(left.as_ptr()), Operand::Memory(right.as_ptr()));
             contract_at_most::<O>(machine, output.as_mut_ptr(), left, right, loops)
         };
-        best = best.min(start.elapsed().as_secs_f64());
+        let time = start.elapsed();
         black_box(&output);
-        if level != machine.name {
-            return None;
-        }
-    }
-    Some(best)
+        (level, time)
+    };
+    let (level, _) = call();
+    (level == machine.name).then(|| least(|| call().1))
 }
 
 /// Prints the rate of a matrix in tiles of 64 columns times some vectors, by columns and in the layout that constants have.
@@ -114,8 +121,8 @@ fn print_tiles(sums: usize, tiles: usize, vectors: usize) {
         [each(64, n, 1, 0), each(vectors, 1, 0, 1), each(sums, 0, 64, n)],
     ]
     .map(|loops| {
-        let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(200));
-        while Instant::now() < end {
+        let best = least(|| {
+            output.fill(0.0);
             let start = Instant::now();
             for tile in elements.chunks_exact(64 * sums) {
                 // SAFETY: a tile contains the elements of all iterations, and those of the output are distinct.
@@ -124,10 +131,10 @@ fn print_tiles(sums: usize, tiles: usize, vectors: usize) {
                     contract::<FmaF32>(output.as_mut_ptr(), left, right, &loops);
                 }
             }
-            best = best.min(start.elapsed().as_secs_f64());
+            let time = start.elapsed();
             black_box(&output);
-            output.fill(0.0);
-        }
+            time
+        });
         2.0 * (length * vectors) as f64 / best / 1e9
     });
     let name = format!("layout: sums of {sums}, {:.1} MB, times {vectors}", length as f64 * 4e-6);

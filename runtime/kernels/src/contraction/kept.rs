@@ -134,12 +134,9 @@ impl Kept {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::contraction::loops::each;
     use crate::contraction::scratch;
     use alloc::vec::Vec;
-
-    const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
-        Loop { count, output, left, right }
-    }
 
     #[test]
     fn plans_are_kept_for_the_next_call() {

@@ -168,10 +168,7 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
-        Loop { count, output, left, right }
-    }
+    use crate::contraction::loops::each;
 
     fn layout(loops: &[Loop], side: Side) -> Option<Layout> {
         Layout::of(loops, side, &Machine::X86_64_V4, false, 1 << 20)

@@ -229,14 +229,16 @@ fn subtract(offsets: Offsets, of: &Loop) -> Offsets {
     }
 }
 
+/// A loop, for tests.
+#[cfg(test)]
+pub(super) const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
+    Loop { count, output, left, right }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
-        Loop { count, output, left, right }
-    }
 
     #[test]
     fn loops_that_go_on_are_merged() {

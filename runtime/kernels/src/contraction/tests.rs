@@ -5,6 +5,7 @@ mod bytes;
 mod copies;
 mod partial_sums;
 
+use super::loops::each;
 use super::*;
 use std::string::ToString;
 use std::vec::Vec;
@@ -172,10 +173,6 @@ fn contractions_of_all_shapes_are_those_of_the_loops() {
             _ => check::<FmaF32>(&mut random, &loops),
         }
     }
-}
-
-const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
-    Loop { count, output, left, right }
 }
 
 /// `channels` maps of `side` x `side` from `inputs` maps, with a filter of `taps` x `taps`.

@@ -174,8 +174,7 @@ impl Writer<'_, '_, '_> {
             Way::Tiles => self.tiles(strips)?,
             Way::Loops => return Ok([steps.clone().unwrap_or_default(), self.iterations(0)?].into_iter().collect()),
         };
-        let conditions =
-            if strips.reductions.is_empty() { self.row_conditions(strips) } else { self.strip_conditions(strips) };
+        let conditions = self.strip_conditions(strips, strips.reductions.is_empty());
         Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
     }
 

@@ -11,7 +11,8 @@ use super::strips::accumulators;
 impl Writer<'_, '_, '_> {
     /// The conditions under which a reduction is valid.
     pub(super) fn reduction_conditions(&self, reduction: &Reduction) -> TokenStream {
-        let (conditions, count) = (self.strip_conditions(&reduction.strips), self.used_count(reduction.strips.lanes));
+        let (conditions, count) =
+            (self.strip_conditions(&reduction.strips, false), self.used_count(reduction.strips.lanes));
         quote!(#conditions && #count != 0)
     }
 

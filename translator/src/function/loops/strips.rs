@@ -117,17 +117,22 @@ impl Writer<'_, '_, '_> {
         strips.non_aliasing.iter().map(of_view).min().unwrap_or(Density::Adjacent)
     }
 
-    /// The conditions under which strips compute the same as the loops: iterations store distinct elements, views do not alias, and
-    /// reductions are not empty.
-    pub(super) fn strip_conditions(&self, strips: &Strips) -> TokenStream {
+    /// The conditions under which strips compute the same as the loops: iterations store distinct elements, what they store is loaded by no
+    /// other iteration, and reductions are not empty. With `in_place`, an iteration loads all of its elements before it stores: they may be
+    /// those that it stores.
+    pub(super) fn strip_conditions(&self, strips: &Strips, in_place: bool) -> TokenStream {
         let mut conditions = Vec::new();
         for (at, view) in strips.stores.iter().enumerate() {
-            let store = grid(*view);
-            let (_, loops) = self.extent(&self.nest.views[*view].index);
+            let (store, stored) = (grid(*view), &self.nest.views[*view]);
+            let (_, loops) = self.extent(&stored.index);
             conditions.push(quote!(support::is_injective(&#loops)));
             conditions.extend(strips.non_aliasing.iter().map(|view| {
-                let other = grid(*view);
-                quote!(#store.is_disjoint(&#other))
+                let (other, loaded) = (grid(*view), &self.nest.views[*view]);
+                let is_alike = loaded.element == stored.element && self.axes(&loaded.index) == self.axes(&stored.index);
+                match in_place && is_alike {
+                    true => quote!((#store.is_disjoint(&#other) || #store.is_same(&#other))),
+                    false => quote!(#store.is_disjoint(&#other)),
+                }
             }));
             conditions.extend(strips.stores[..at].iter().map(|view| {
                 let other = grid(*view);

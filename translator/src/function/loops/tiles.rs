@@ -41,30 +41,6 @@ impl Writer<'_, '_, '_> {
         strips.outer.iter().copied().filter(|at| !self.is_merged(*at))
     }
 
-    /// The conditions under which rows compute the same as the loops: iterations store distinct elements, and what they store is
-    /// loaded by no other iteration.
-    pub(super) fn row_conditions(&self, strips: &Strips) -> TokenStream {
-        let mut conditions = Vec::new();
-        for (at, view) in strips.stores.iter().enumerate() {
-            let store = grid(*view);
-            let (_, loops) = self.extent(&self.nest.views[*view].index);
-            conditions.push(quote!(support::is_injective(&#loops)));
-            for load in &strips.non_aliasing {
-                let other = grid(*load);
-                let other = if self.nest.views[*load].written { quote!(#other.as_grid()) } else { quote!(&#other) };
-                let is_alike = self.nest.views[*load].element == self.nest.views[*view].element
-                    && self.axes(&self.nest.views[*load].index) == self.axes(&self.nest.views[*view].index);
-                let is_same = is_alike.then(|| quote!(|| #store.is_same(#other)));
-                conditions.push(quote!((#store.is_disjoint(#other) #is_same)));
-            }
-            conditions.extend(strips.stores[..at].iter().map(|view| {
-                let other = grid(*view);
-                quote!(#store.is_disjoint(#other.as_grid()))
-            }));
-        }
-        quote!(#(#conditions)&&*)
-    }
-
     /// Emits the loop over tiles.
     pub(super) fn tiles(&self, strips: &Strips) -> Result<TokenStream> {
         // Rows of a tile are iterations of the loop that is vectorised.

@@ -1,7 +1,7 @@
 //! Nests that store zeros where there are only zeros: compilers clear the memory of an accumulator that they have just allocated.
 
 use super::Nest;
-use crate::ir::function::{Definition, Function};
+use crate::ir::function::{Definition, Function, Inst};
 use crate::ir::op::{Op, Terminator};
 use crate::ir::value::Value;
 
@@ -22,19 +22,12 @@ impl Nest {
         let Definition::Result(block) = function.definition(buffer) else { return false };
         let data = function.block(block);
         let Terminator::Branch(edge) = &data.terminator else { return false };
-        let mut is_allocated = false;
-        for inst in &data.instructions {
-            if is_allocated {
-                let mut is_used = false;
-                inst.op.visit(|operand| is_used |= operand.value() == buffer);
-                if is_used {
-                    return false;
-                }
-            }
-            is_allocated |= matches!(inst.op, Op::BufferAlloc { .. }) && inst.results[..] == [buffer];
-        }
-        is_allocated
-            && edge.target == self.loops[0].header
-            && edge.arguments.iter().all(|argument| argument.value != buffer)
+        let allocates = |inst: &Inst| matches!(inst.op, Op::BufferAlloc { .. }) && inst.results[..] == [buffer];
+        let Some(at) = data.instructions.iter().position(allocates) else { return false };
+        let mut is_used = edge.arguments.iter().any(|argument| argument.value == buffer);
+        data.instructions[at + 1..]
+            .iter()
+            .for_each(|inst| inst.op.visit(|operand| is_used |= operand.value() == buffer));
+        edge.target == self.loops[0].header && !is_used
     }
 }

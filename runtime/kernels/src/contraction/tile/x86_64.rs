@@ -24,7 +24,7 @@ use crate::contraction::vector::Vector;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
-    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal $fetch:ident: $zero:ident $load:ident $store:ident $splat:ident $add:ident
+    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $zero:ident $load:ident $store:ident $splat:ident $add:ident
         [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident $even:ident $transpose:ident $back:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,11 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn fetch(address: *const $number) {
-                $fetch(address.cast());
+                // Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
+                if $lanes == 16 {
+                    // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+                }
             }
 
             #[inline(always)]
@@ -124,36 +128,25 @@ macro_rules! vectors {
     )* };
 }
 vectors! {
-    FmaF32x16, __m512 as f32, f32, 16 fetch: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
+    FmaF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
-    MulAddF32x16, __m512 as f32, f32, 16 fetch: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
+    MulAddF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
-    MulAddI32x16, __m512i as __m512i, i32, 16 fetch: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32 _mm512_add_epi32
+    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32 _mm512_add_epi32
         [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16 even_epi32_16 transpose_epi32_16 back_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
-    FmaF32x8, __m256 as f32, f32, 8 no_fetch: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
+    FmaF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
-    MulAddF32x8, __m256 as f32, f32, 8 no_fetch: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
+    MulAddF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
-    MulAddI32x8, __m256i as __m256i, i32, 8 no_fetch: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
+    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
         [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
 }
-
-/// Fetches a line of the cache.
-#[inline(always)]
-fn fetch(address: *const i8) {
-    // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
-}
-
-/// Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
-#[inline(always)]
-fn no_fetch(_address: *const i8) {}
 
 /// The first lanes of sixteen.
 ///
