@@ -71,7 +71,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         incompatible::check_no_std(module, options)?;
     }
     let target_features = TargetFeatures::bits(&options.target_features);
-    let mut analysis = Analysis::new(module, names::functions(module), options)?;
+    let mut analysis = Analysis::new(module, names::functions(module), options, false)?;
     analysis.target_features = target_features;
     analysis.recovered = recovered_declarations(module);
     let mut size = analysis.size;
@@ -85,10 +85,9 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
     let mut nested = Vec::new();
     for (_, executable) in &plan.translated {
-        let mut analysis = Analysis::new(executable, names::functions(executable), options)?;
+        let mut analysis = Analysis::new(executable, names::functions(executable), options, true)?;
         size = size.saturating_add(analysis.size);
         check_size(size)?;
-        analysis.is_executable = true;
         analysis.target_features = target_features;
         if target_features != 0 {
             inline_kernels(&mut analysis);
@@ -262,10 +261,12 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
     let target_features = proc_macro2::Literal::u8_unsuffixed(target_features);
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, only_read)| {
-        let inputs: Vec<Ident> = kernels::ARGUMENT_NAMES.map(|name| format_ident!("{name}")).to_vec();
+        let inputs: Vec<Ident> = kernels::ARGUMENT_NAMES.iter().map(|name| format_ident!("{name}")).collect();
+        let is_coarsened = facts.workgroups > 1;
         // The dispatch owns the references; each workgroup borrows them.
         let passed: Vec<TokenStream> = inputs
             .iter()
+            .take(facts.arguments.len())
             .enumerate()
             .map(|(index, input)| match index < kernels::REFERENCES && !facts.is_borrowed(index) {
                 true => quote!(#input.clone()),
@@ -274,14 +275,17 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
             .collect();
         let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        let (references, numbers) = inputs.split_at(kernels::REFERENCES);
+        let most = proc_macro2::Literal::u32_unsuffixed(facts.workgroups);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
         let only_read = proc_macro2::Literal::u64_unsuffixed(*only_read);
-        let parameters = quote!(#(#references,)* [#(#numbers),*]);
+        let (references, numbers) = inputs.split_at(kernels::REFERENCES);
+        let (numbers, count) = numbers.split_at(kernels::ARGUMENTS - kernels::REFERENCES);
+        let count = if is_coarsened { quote!(#(#count)*) } else { quote!(_) };
+        let parameters = quote!(#(#references,)* [#(#numbers),*], #count);
         if !facts.is_inlined {
-            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(&mut |#parameters| #call), #only_read));
+            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(#most, &mut |#parameters| #call), #only_read));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -296,7 +300,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    workgroups.run_inlined(#[inline(always)] |#parameters| #call)
+                    workgroups.run_inlined(#most, #[inline(always)] |#parameters| #call)
                 }
             }
         });

@@ -43,14 +43,29 @@ impl Cursor {
         Ok(Some(cursor))
     }
 
+    /// The number of workgroups from the current one on that follow each other along x: at least 1, and no more than `most`.
+    #[inline]
+    pub(super) fn along_x(&self, most: u32) -> u32 {
+        // Kernels take positions as `i32`.
+        let positions = (1u32 << 31).saturating_sub(self.x);
+        let left = u32::try_from(self.remaining).unwrap_or(u32::MAX);
+        left.min(self.count_x - self.x).min(positions).min(most).max(1)
+    }
+
     /// Moves to the next workgroup; false where there is none.
     #[inline]
     pub(super) fn advance(&mut self) -> bool {
-        self.remaining -= 1;
+        self.advance_along_x(1)
+    }
+
+    /// Moves to the workgroup behind so many that [follow each other along x](Cursor::along_x); false where there is none.
+    #[inline]
+    pub(super) fn advance_along_x(&mut self, workgroups: u32) -> bool {
+        self.remaining -= u64::from(workgroups);
         if self.remaining == 0 {
             return false;
         }
-        self.x += 1;
+        self.x += workgroups;
         if self.x == self.count_x {
             self.x = 0;
             self.y += 1;

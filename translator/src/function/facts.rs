@@ -16,6 +16,7 @@ use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, STATIC_LOCATION_ROWS};
+use crate::kernels::{COARSENED_ALONG, is_kernel};
 use crate::names::FunctionName;
 use crate::options::Options;
 
@@ -28,6 +29,7 @@ pub(super) fn analyze<'m>(
     module: &'m VerifiedModule,
     names: Vec<FunctionName>,
     options: &Options,
+    is_executable: bool,
 ) -> Result<Analysis<'m>> {
     let Options { untrusted, reassociate, unfuse, no_std, .. } = *options;
     if names.len() != module.function_count() as usize {
@@ -42,7 +44,7 @@ pub(super) fn analyze<'m>(
         .collect::<Result<Vec<Function>>>()?;
     bodies.iter_mut().for_each(|body| imports.update_calls(body));
     let yields = yields(&bodies, &imports);
-    for (body, budget) in bodies.iter_mut().zip(&mut budgets) {
+    for body in &mut bodies {
         body.place_suspensions(|callee, yieldable| match callee {
             Callee::Internal(ordinal) => yields[ordinal as usize],
             Callee::Import(import) => imports.may_yield(import, yieldable),
@@ -52,6 +54,9 @@ pub(super) fn analyze<'m>(
         }
         body.simplify(Some(semantics::fold));
         super::deferred_fences::defer(body, &imports);
+    }
+    let coarsened = if is_executable { coarsen(module, &mut bodies) } else { vec![1; bodies.len()] };
+    for (body, budget) in bodies.iter_mut().zip(&mut budgets) {
         ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
     }
     let size = size(module, &bodies);
@@ -63,8 +68,8 @@ pub(super) fn analyze<'m>(
         .into_iter()
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
-        .zip(borrowed)
-        .map(|(((name, body), (yields, is_guarded)), borrowed)| FunctionFacts {
+        .zip(borrowed.into_iter().zip(coarsened))
+        .map(|(((name, body), (yields, is_guarded)), (borrowed, workgroups))| FunctionFacts {
             borrowed,
             resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
@@ -76,6 +81,7 @@ pub(super) fn analyze<'m>(
             needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
+            workgroups,
         })
         .collect();
     let types = Types::new(module, &bodies);
@@ -91,12 +97,30 @@ pub(super) fn analyze<'m>(
         scheduling: Scheduling { order: if reassociate { Order::Any } else { Order::Bytecode }, is_scalar: no_std },
         target_features: 0,
         size,
-        is_executable: false,
+        is_executable,
         recovered: IndexMap::default(),
         has_static_locations,
     };
     needs(&mut analysis, &calls);
     Ok(analysis)
+}
+
+/// Coarsens the kernels of an executable where that is of use; returns for each function the most workgroups that a call runs.
+fn coarsen(module: &VerifiedModule, bodies: &mut [Function]) -> Vec<u32> {
+    let called: HashSet<u32> = bodies.iter().flat_map(internal_callees).collect();
+    let mut workgroups = vec![1; bodies.len()];
+    for export in module.exports().map(|export| export.function).filter(|function| !called.contains(function)) {
+        let body = &mut bodies[export as usize];
+        let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
+        if is_kernel(&arguments, &body.results)
+            && workgroups[export as usize] == 1
+            && let Some(coarsened) = body.coarsened(&COARSENED_ALONG)
+        {
+            *body = coarsened.function;
+            workgroups[export as usize] = coarsened.most;
+        }
+    }
+    workgroups
 }
 
 /// The size of a module's code: its instructions, operands and arguments of edges. A function and an export are about as

@@ -77,6 +77,8 @@ pub(crate) struct FunctionFacts {
     is_guarded: bool,
     /// It is inlined into a multiversioned caller.
     pub(crate) is_inlined: bool,
+    /// The most workgroups that a call runs, where it is a kernel; it takes their number if that is more than one.
+    pub(crate) workgroups: u32,
 }
 
 impl FunctionFacts {
@@ -125,12 +127,18 @@ pub(crate) struct Analysis<'m> {
 const STATIC_LOCATION_ROWS: usize = 512;
 
 impl<'m> Analysis<'m> {
-    /// Builds the IR of all functions and computes their facts. `names` has one name for each function.
+    /// Builds the IR of all functions and computes their facts. `names` has one name for each function. Kernels of executables are
+    /// coarsened.
     ///
     /// # Errors
     /// INTERNAL if the module violates an invariant that its verification proves.
-    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, options: &Options) -> Result<Analysis<'m>> {
-        facts::analyze(module, names, options)
+    pub(crate) fn new(
+        module: &'m VerifiedModule,
+        names: Vec<FunctionName>,
+        options: &Options,
+        is_executable: bool,
+    ) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, options, is_executable)
     }
 
     /// A bit set of the bindings that a kernel only reads; `list` is the index of the argument that holds them.

@@ -37,7 +37,7 @@ fn emitted(module: &VerifiedModule) -> String {
 }
 
 fn emitted_with(module: &VerifiedModule, target_features: u8) -> String {
-    let mut analysis = Analysis::new(module, names(module), &crate::Options::default()).unwrap();
+    let mut analysis = Analysis::new(module, names(module), &crate::Options::default(), false).unwrap();
     analysis.target_features = target_features;
     let mut text = String::new();
     for ordinal in 0..module.function_count() {

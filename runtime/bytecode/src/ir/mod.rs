@@ -14,6 +14,7 @@
 
 mod bindings;
 mod build;
+mod coarsening;
 mod display;
 mod dominators;
 mod function;
@@ -32,6 +33,7 @@ mod validate;
 mod value;
 
 pub use bindings::read_only_bindings;
+pub use coarsening::{Coarsened, KernelArguments};
 pub use dominators::Dominators;
 pub use function::{BlockData, Definition, Entry, Function, Inst, Positions, ValueInfo};
 pub use graph::{Graph, NONE, ReversePostorder};

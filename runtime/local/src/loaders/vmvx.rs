@@ -460,7 +460,7 @@ impl VmvxWorker {
             return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
         let (call, invocation) = (&mut self.call, &mut self.invocation);
-        workgroups.run(&mut |local_memory, constants, bindings, numbers| {
+        workgroups.run(1, &mut |local_memory, constants, bindings, numbers, _| {
             call.clear();
             [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
@@ -483,8 +483,9 @@ impl VmvxWorker {
     }
 }
 
-/// Calls a kernel with local memory, constants, bindings, and the numeric arguments of its signature.
-type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>;
+/// Calls a kernel with local memory, constants, bindings, the numeric arguments of its signature, and the number of workgroups that
+/// follow each other along x, the first of which is that of the arguments.
+type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9], i64) -> Result<()>;
 
 /// The workgroups of a dispatch that one worker runs, and their operands.
 #[derive(Debug)]
@@ -497,13 +498,13 @@ pub struct Workgroups<'a> {
 }
 
 impl Workgroups<'_> {
-    /// Calls a kernel for each workgroup, sequentially: with local memory, constants, bindings, and the numeric
-    /// arguments of its signature.
+    /// Calls a kernel for at most so many workgroups that follow each other along x, until all have run: with local memory, constants,
+    /// bindings, the numeric arguments of its signature, which are those of the first workgroup, and the number of workgroups.
     ///
     /// # Errors
     /// Errors of the kernel.
-    pub fn run(&mut self, kernel: CallKernel<'_>) -> Result<()> {
-        self.run_inlined(kernel)
+    pub fn run(&mut self, most: u32, kernel: CallKernel<'_>) -> Result<()> {
+        self.run_inlined(most, kernel)
     }
 
     /// The same, with the kernel's code in the caller's.
@@ -511,7 +512,11 @@ impl Workgroups<'_> {
     /// # Errors
     /// Errors of the kernel.
     #[inline(always)]
-    pub fn run_inlined(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+    pub fn run_inlined(
+        &mut self,
+        most: u32,
+        mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9], i64) -> Result<()>,
+    ) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
@@ -520,10 +525,15 @@ impl Workgroups<'_> {
             for (slot, number) in numbers.iter_mut().zip([x, y, z, size_x, size_y, size_z, count_x, count_y, count_z]) {
                 *slot = number as i32;
             }
-            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
-                return Err(error.context(format!("workgroup {x},{y},{z}")));
+            let count = self.cursor.along_x(most);
+            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers, count.into()) {
+                let place = match count {
+                    1 => format!("workgroup {x},{y},{z}"),
+                    _ => format!("workgroups {x},{y},{z} to {},{y},{z}", x + (count - 1)),
+                };
+                return Err(error.context(place));
             }
-            if !self.cursor.advance() {
+            if !self.cursor.advance_along_x(count) {
                 return Ok(());
             }
         }

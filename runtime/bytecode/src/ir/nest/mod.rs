@@ -79,6 +79,17 @@ impl Element {
             _ => return None,
         })
     }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn width(self) -> u64 {
+        match self {
+            Element::u8 | Element::i8 => 1,
+            Element::u16 | Element::i16 => 2,
+            Element::i32 | Element::f32 => 4,
+            Element::i64 | Element::f64 => 8,
+        }
+    }
 }
 
 /// The test that decides whether a loop continues.

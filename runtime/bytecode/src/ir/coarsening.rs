@@ -1,0 +1,392 @@
+//! Workgroup coarsening: one call of a kernel runs several workgroups.
+//!
+//! Compilers divide a dispatch into workgroups of some thousand operations, and around those of each are the loads of its operands, the
+//! checks of its nests and the plans of its contractions. Workgroups run in no particular order, so those that follow each other along
+//! one dimension may be iterations of one more loop, and that loop may stand around each nest instead of around the kernel (loop
+//! distribution). What each workgroup has for itself, a buffer that the kernel allocates, becomes as many times as long.
+
+use alloc::vec::Vec;
+
+use smallvec::smallvec;
+
+use super::function::{BlockData, Definition, Function, Inst, Positions};
+use super::graph::Graph;
+use super::loops::Loops;
+use super::nest::{Affine, Element, Nest, Nests, View};
+use super::op::{Edge, Op, Terminator};
+use super::value::{Block, Type, Value};
+use crate::index_map::IndexMap;
+use crate::isa::Opcode;
+use crate::semantics;
+
+/// The bytes that workgroups of one call write: half of a small L1 cache, so that a nest finds what the one before has written.
+const BYTES: u64 = 16 << 10;
+/// The most workgroups of a call.
+const MOST: u64 = 64;
+
+/// The arguments of a kernel that coarsening depends on, by position.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelArguments {
+    /// A buffer of constants, which nothing writes to.
+    pub constants: usize,
+    /// The list of bindings.
+    pub bindings: usize,
+    /// The position of the workgroup, an `i32`, in the dimension along which it is coarsened.
+    pub position: usize,
+}
+
+/// A kernel that runs several workgroups.
+#[derive(Clone, Debug)]
+pub struct Coarsened {
+    /// The kernel, with a further argument, an `i64`: the number of workgroups that follow each other from the position on. Positions must
+    /// not pass `i32::MAX`.
+    pub function: Function,
+    /// The most workgroups that one call should run, at least 2.
+    pub most: u32,
+}
+
+impl Function {
+    /// Coarsens a kernel; it must be simplified, with arithmetic. None for kernels that do anything besides nests, whose nests are others
+    /// in each workgroup, and for those that write so much that there is nothing to gain.
+    #[must_use]
+    pub fn coarsened(&self, arguments: &KernelArguments) -> Option<Coarsened> {
+        let nests = Nests::of(self);
+        if nests.found.is_empty() || !nests.rejected.is_empty() {
+            return None;
+        }
+        let graph = Graph::of(self);
+        let loops = Loops::new(&graph, &graph.dominators());
+        let row = Row::of(self, &loops, &nests)?;
+        let values = Values::of(self, &row, arguments)?;
+        let most = (BYTES / values.bytes_written(&nests)?.max(1)).min(MOST);
+        if most < 2 {
+            return None;
+        }
+        let mut function = self.clone();
+        let position = function.arguments().len() as u32;
+        let count = function.value(Type::i64, Definition::Parameter(Block::ENTRY, position));
+        function.blocks[Block::ENTRY.index()].parameters.push(count);
+        for inner in &row.loops {
+            values.surround(&mut function, inner, count)?;
+        }
+        values.lengthen(&mut function, count);
+        function.simplify(Some(semantics::fold));
+        is_coarse(&function, &nests, count).then_some(Coarsened { function, most: most as u32 })
+    }
+}
+
+/// Whether all nests have become nests of one loop more, whose iterations write to different elements.
+fn is_coarse(function: &Function, before: &Nests, count: Value) -> bool {
+    let nests = Nests::of(function);
+    let is_outermost = |nest: &Nest| {
+        nest.loops[0].test.bound == Affine::invariant(count)
+            && nest.views.iter().all(|view| !view.written || view.index.moves_along(0))
+    };
+    nests.rejected.is_empty() && nests.found.len() == before.found.len() && nests.found.iter().all(is_outermost)
+}
+
+/// The blocks of a kernel that are no part of nests, and the outermost loops of the nests between them, in the order in which they run.
+struct Row {
+    blocks: Vec<Block>,
+    loops: Vec<Outermost>,
+}
+
+/// The outermost loop of a nest.
+struct Outermost {
+    header: Block,
+    /// Its blocks, in their order.
+    blocks: Vec<Block>,
+}
+
+impl Row {
+    /// Returns them where every block and every nest runs once.
+    fn of(kernel: &Function, loops: &Loops, nests: &Nests) -> Option<Row> {
+        let mut row = Row { blocks: Vec::new(), loops: Vec::new() };
+        let mut at = Block::ENTRY;
+        loop {
+            row.blocks.push(at);
+            let mut edge = match &kernel.block(at).terminator {
+                Terminator::Return(_) => return (row.loops.len() == nests.found.len()).then_some(row),
+                Terminator::Branch(edge) => edge,
+                _ => return None,
+            };
+            while let Some(inner) = loops.innermost_index(edge.target.0) {
+                nests.at(edge.target)?;
+                let blocks = kernel.iter().map(|(block, _)| block).filter(|block| loops.contains(inner, block.0));
+                let outermost = Outermost { header: edge.target, blocks: blocks.collect() };
+                edge = outermost.leaving(kernel)?;
+                row.loops.push(outermost);
+            }
+            at = edge.target;
+        }
+    }
+}
+
+impl Outermost {
+    fn has(&self, block: Block) -> bool {
+        self.blocks.binary_search(&block).is_ok()
+    }
+
+    /// The edge that leaves the loop.
+    fn leaving<'f>(&self, function: &'f Function) -> Option<&'f Edge> {
+        let mut leaving = None;
+        for block in &self.blocks {
+            function.block(*block).terminator.visit_edges(|edge| {
+                if !self.has(edge.target) {
+                    leaving = Some(edge);
+                }
+            });
+        }
+        leaving
+    }
+
+    /// Whether nothing but the loop uses what it defines, and it does not use the position itself.
+    fn is_closed(&self, kernel: &Function, position: Value) -> bool {
+        let is_own = |value: Value| match kernel.definition(value) {
+            Definition::Constant(_) => false,
+            Definition::Parameter(block, _) | Definition::Result(block) => self.has(block),
+        };
+        let mut is_closed = true;
+        for (block, data) in kernel.iter() {
+            let is_inside = self.has(block);
+            let mut uses = |value: Value, is_inside: bool| {
+                is_closed &= if is_inside { value != position } else { !is_own(value) };
+            };
+            data.instructions.iter().for_each(|inst| inst.op.visit(|operand| uses(operand.value(), is_inside)));
+            data.terminator.visit(|operand| uses(operand.value(), is_inside));
+            data.terminator.visit_edges(|edge| {
+                let is_inside = is_inside && self.has(edge.target);
+                edge.arguments.iter().for_each(|operand| uses(operand.value, is_inside));
+            });
+        }
+        is_closed
+    }
+
+    /// Lets an edge of the loop's header or of one of its exits lead elsewhere, and returns it as it was: the one to a block that comes
+    /// from within the loop, or from outside.
+    fn redirect(&self, function: &mut Function, target: Block, is_from_within: bool, to: &Edge) -> Option<Edge> {
+        let mut old = None;
+        for index in 0..function.blocks.len() {
+            if self.has(Block(index as u32)) == is_from_within {
+                function.blocks[index].terminator.visit_edges_mut(|edge| {
+                    if edge.target == target {
+                        old = Some(core::mem::replace(edge, to.clone()));
+                    }
+                });
+            }
+        }
+        old
+    }
+}
+
+/// The values of a kernel that differ between workgroups.
+struct Values {
+    /// What is computed from the position, in order; the first are extensions of the position to 64 bits.
+    computed: Vec<Inst>,
+    /// The lengths of buffers that each workgroup has for itself, in bytes.
+    temporaries: IndexMap<Value, u64>,
+    /// The bindings.
+    bindings: IndexMap<Value, ()>,
+}
+
+impl Values {
+    /// Finds them; None where the kernel does anything outside of its nests that could differ between one call for several workgroups and
+    /// a call for each.
+    fn of(kernel: &Function, row: &Row, arguments: &KernelArguments) -> Option<Values> {
+        let argument = |at: usize| kernel.arguments().get(at).copied();
+        let (constants, bindings) = (argument(arguments.constants)?, argument(arguments.bindings)?);
+        let position = argument(arguments.position).filter(|position| kernel.ty(*position) == Type::i32)?;
+        let positions = Positions::of(kernel);
+        let mut values =
+            Values { computed: Vec::new(), temporaries: IndexMap::default(), bindings: IndexMap::default() };
+        let mut differs: IndexMap<Value, ()> = IndexMap::default();
+        for inst in row.blocks.iter().flat_map(|block| &kernel.block(*block).instructions) {
+            let (mut uses_position, mut is_same) = (false, true);
+            inst.op.visit(|operand| {
+                uses_position |= operand.value() == position;
+                is_same &= !differs.contains(operand.value());
+            });
+            match &inst.op {
+                op if uses_position && !is_extension(op) => return None,
+                op if uses_position || kernel.is_arithmetic(op, &positions) => {
+                    if uses_position || !is_same {
+                        inst.results.iter().for_each(|result| _ = differs.insert(*result, ()));
+                        values.computed.push(inst.clone());
+                    }
+                }
+                _ if !is_same => return None,
+                Op::BufferLoad { buffer, .. } if *buffer == constants => {}
+                Op::ListGetRef { list, take: false, .. } if *list == bindings => {
+                    values.bindings.insert(*inst.results.first()?, ());
+                }
+                Op::BufferAlloc { length, .. } => {
+                    values.temporaries.insert(*inst.results.first()?, kernel.constant_bits(*length)?);
+                }
+                _ => return None,
+            }
+        }
+        let is_closed = row.loops.iter().all(|inner| inner.is_closed(kernel, position));
+        (is_closed && !values.computed.is_empty()).then_some(values)
+    }
+
+    /// The bytes that a workgroup writes, where those are known, and each of its own buffers is accessed only within: a call for several
+    /// does not notice where one accesses what another one has.
+    fn bytes_written(&self, nests: &Nests) -> Option<u64> {
+        let mut written: IndexMap<Value, u64> = IndexMap::default();
+        for (nest, view) in nests.found.iter().flat_map(|nest| nest.views.iter().map(move |view| (nest, view))) {
+            if let Some(length) = self.temporaries.get(view.buffer) {
+                is_within(nest, view, *length).then_some(())?;
+            } else if view.written && !self.bindings.contains(view.buffer) {
+                return None;
+            }
+            if view.written {
+                let counts = view.index.loops().into_iter().map(|at| nest.loops[at].constant_trip_count());
+                let bytes = counts.into_iter().try_fold(view.element.width(), |bytes, count| bytes.checked_mul(count?))?;
+                written.insert(view.buffer, bytes.max(written.get(view.buffer).copied().unwrap_or_default()));
+            }
+        }
+        written.values().iter().try_fold(0u64, |sum, bytes| sum.checked_add(*bytes))
+    }
+
+    /// Makes the buffers that workgroups have for themselves longer.
+    fn lengthen(&self, function: &mut Function, count: Value) {
+        for index in 0..function.blocks.len() {
+            let instructions = core::mem::take(&mut function.blocks[index].instructions);
+            let mut lengthened = Vec::with_capacity(instructions.len());
+            for mut inst in instructions {
+                if let Op::BufferAlloc { length, .. } = &mut inst.op {
+                    let product = function.result(Type::i64, Block(index as u32));
+                    let own = core::mem::replace(length, product);
+                    lengthened.push(evaluation(Opcode::MulI64, &[own, count], product, inst.offset));
+                }
+                lengthened.push(inst);
+            }
+            function.blocks[index].instructions = lengthened;
+        }
+    }
+
+    /// Puts the loop over workgroups around a loop of the kernel.
+    fn surround(&self, function: &mut Function, inner: &Outermost, count: Value) -> Option<()> {
+        let first = function.blocks.len() as u32;
+        let [outer, body, latch] = [0, 1, 2].map(|index| Block(first + index));
+        let offset = function.block(inner.header).offset;
+        let [zero, one] = [0, 1].map(|number| function.constant(Type::i64, number));
+        let workgroup = function.value(Type::i64, Definition::Parameter(outer, 0));
+        let (goes_on, next) = (function.result(Type::i32, outer), function.result(Type::i64, latch));
+        let (instructions, computed) = self.of_workgroup(function, body, workgroup, offset);
+        let to_outer = |argument: Value| Edge { arguments: alloc::vec![argument.into()], ..Edge::new(outer) };
+        let mut entering = inner.redirect(function, inner.header, false, &to_outer(zero))?;
+        for operand in &mut entering.arguments {
+            rename(&computed, &mut operand.value);
+        }
+        let exit = inner.leaving(function)?.target;
+        let leaving = inner.redirect(function, exit, true, &Edge::new(latch))?;
+        self.move_accesses(function, inner, &computed, workgroup);
+        let block = |parameters: Vec<Value>, instructions: Vec<Inst>, terminator: Terminator| BlockData {
+            parameters,
+            instructions,
+            terminator,
+            offset,
+            entry: None,
+        };
+        let test = evaluation(Opcode::CmpLTI64S, &[workgroup, count], goes_on, offset);
+        let branch = Terminator::CondBranch { condition: goes_on, if_true: Edge::new(body), if_false: leaving };
+        let step = evaluation(Opcode::AddI64, &[workgroup, one], next, offset);
+        function.blocks.extend([
+            block(alloc::vec![workgroup], alloc::vec![test], branch),
+            block(Vec::new(), instructions, Terminator::Branch(entering)),
+            block(Vec::new(), alloc::vec![step], Terminator::Branch(to_outer(next))),
+        ]);
+        Some(())
+    }
+
+    /// What a workgroup of the loop computes from its position, and the values that stand for those of a single one.
+    fn of_workgroup(
+        &self,
+        function: &mut Function,
+        body: Block,
+        workgroup: Value,
+        offset: u32,
+    ) -> (Vec<Inst>, IndexMap<Value, Value>) {
+        let (mut instructions, mut computed) = (Vec::new(), IndexMap::default());
+        for inst in &self.computed {
+            let mut own = inst.clone();
+            own.offset = offset;
+            for result in &mut own.results {
+                let value = function.result(function.ty(*result), body);
+                computed.insert(*result, value);
+                *result = value;
+            }
+            if is_extension(&inst.op) {
+                // Positions are numbers of 31 bits, so that the sum of 64 bits is the extension of theirs.
+                instructions.push(evaluation(Opcode::AddI64, &[inst.results[0], workgroup], own.results[0], offset));
+                continue;
+            }
+            own.op.visit_mut(|mut operand| rename(&computed, operand.value_mut()));
+            instructions.push(own);
+        }
+        (instructions, computed)
+    }
+
+    /// Puts a workgroup's values in the place of a single one's in a loop, and moves accesses of its buffers to its part of them.
+    fn move_accesses(
+        &self,
+        function: &mut Function,
+        inner: &Outermost,
+        computed: &IndexMap<Value, Value>,
+        workgroup: Value,
+    ) {
+        for &block in &inner.blocks {
+            let data = &mut function.blocks[block.index()];
+            data.terminator.visit_mut(|mut operand| rename(computed, operand.value_mut()));
+            data.terminator.visit_edges_mut(|edge| {
+                edge.arguments.iter_mut().for_each(|operand| rename(computed, &mut operand.value));
+            });
+            let mut moved = Vec::new();
+            for mut inst in core::mem::take(&mut data.instructions) {
+                inst.op.visit_mut(|mut operand| rename(computed, operand.value_mut()));
+                if let Op::BufferLoad { opcode, buffer, offset } | Op::BufferStore { opcode, buffer, offset, .. } =
+                    &mut inst.op
+                    && let Some(length) = self.temporaries.get(*buffer)
+                    && let Some(element) = Element::of(*opcode)
+                {
+                    let elements = function.constant(Type::i64, length / element.width());
+                    let own = function.result(Type::i64, block);
+                    let operands = [workgroup, elements, core::mem::replace(offset, own)];
+                    moved.push(evaluation(Opcode::FmaI64, &operands, own, inst.offset));
+                }
+                moved.push(inst);
+            }
+            function.blocks[block.index()].instructions = moved;
+        }
+    }
+}
+
+fn rename(computed: &IndexMap<Value, Value>, value: &mut Value) {
+    *value = computed.get(*value).copied().unwrap_or(*value);
+}
+
+fn is_extension(op: &Op) -> bool {
+    matches!(op, Op::Eval { opcode: Opcode::ExtI32I64S | Opcode::ExtI32I64U, .. })
+}
+
+fn evaluation(opcode: Opcode, operands: &[Value], result: Value, offset: u32) -> Inst {
+    Inst { op: Op::Eval { opcode, operands: operands.into() }, results: smallvec![result], offset }
+}
+
+/// Whether the elements that a nest accesses are within so many bytes.
+fn is_within(nest: &Nest, view: &View, bytes: u64) -> bool {
+    let range = || {
+        let base = i128::from(view.index.as_constant_base()?);
+        let (mut least, mut greatest) = (base, base);
+        for at in view.index.loops() {
+            let last = i128::from(nest.loops[at].constant_trip_count()?.checked_sub(1)?);
+            let reach = i128::from(view.index.constant_stride(at)?).checked_mul(last)?;
+            (least, greatest) = (least.checked_add(reach.min(0))?, greatest.checked_add(reach.max(0))?);
+        }
+        Some((least, greatest))
+    };
+    let width = view.element.width();
+    bytes.is_multiple_of(width)
+        && range().is_some_and(|(least, greatest)| least >= 0 && greatest < i128::from(bytes / width))
+}
