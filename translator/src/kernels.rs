@@ -1,10 +1,15 @@
 //! The signature of kernels, which VMVX executables export.
 
-use incarnate_bytecode::ir::{KernelArguments, Type};
+use incarnate_bytecode::ir::{Function, KernelArguments, Type, read_only_bindings};
+use incarnate_bytecode::{TypeId, TypeKind, VerifiedModule};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
 
-/// The names of a kernel's arguments: local memory, constants and bindings; then position, size and count of workgroups. A coarsened
-/// kernel has one more.
-pub(crate) const ARGUMENT_NAMES: [&str; 13] = [
+use crate::function::FunctionFacts;
+use crate::module;
+
+/// The names of a kernel's arguments: local memory, constants and bindings; then position, size and count of workgroups.
+const ARGUMENT_NAMES: [&str; 12] = [
     "local_memory",
     "constants",
     "bindings",
@@ -17,25 +22,94 @@ pub(crate) const ARGUMENT_NAMES: [&str; 13] = [
     "count_x",
     "count_y",
     "count_z",
-    "workgroups",
 ];
-/// The number of a kernel's arguments in the bytecode.
-pub(crate) const ARGUMENTS: usize = 12;
+/// The name of the argument that a coarsened kernel has behind these.
+const WORKGROUPS: &str = "workgroups";
 /// The number of references; they come first.
-pub(crate) const REFERENCES: usize = 3;
+const REFERENCES: usize = 3;
 /// The index of the list of bindings.
-pub(crate) const BINDINGS: usize = 2;
+const BINDINGS: usize = 2;
 /// What coarsening must know: kernels run several workgroups along x, which the numbers of workgroups count fastest.
-pub(crate) const COARSENED_ALONG: KernelArguments = KernelArguments { constants: 1, bindings: BINDINGS, position: 3 };
+const COARSENED_ALONG: KernelArguments = KernelArguments { constants: 1, bindings: BINDINGS, position: 3 };
 
-/// Whether a signature is that of a kernel, coarsened or not.
-pub(crate) fn is_kernel(arguments: &[Type], results: &[Type]) -> bool {
-    let ty = |index: usize| match index {
-        ..REFERENCES => Type::Ref,
-        REFERENCES..ARGUMENTS => Type::i32,
-        _ => Type::i64,
-    };
+/// How a kernel is called. Its arguments in Rust are those of the bytecode, with the bindings that it takes from the list in place of the
+/// list, where those are passed, and the number of workgroups where a call may run more than one.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    /// The most workgroups that a call runs.
+    pub(crate) workgroups: u32,
+    /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
+    pub(crate) bindings: Option<Vec<u32>>,
+    /// A bit set of the bindings that it only reads.
+    pub(crate) only_read: u64,
+}
+
+impl Kernel {
+    /// Makes a kernel of an exported function, if it has the signature of one: coarsens it, and passes its bindings.
+    pub(crate) fn of(module: &VerifiedModule, body: &mut Function) -> Option<Kernel> {
+        let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
+        is_kernel(&arguments, &body.results).then_some(())?;
+        let mut kernel = Kernel { workgroups: 1, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
+        if let Some(coarsened) = body.coarsened(&COARSENED_ALONG) {
+            (*body, kernel.workgroups) = (coarsened.function, coarsened.most);
+        }
+        let mut attributes = module.function_attributes(body.ordinal);
+        // That many bindings a dispatch passes.
+        let count = attributes.find(|(key, _)| *key == "binding_count").and_then(|(_, value)| value.parse().ok());
+        let is_buffer = |id: TypeId| {
+            module.types().get(id.0 as usize).is_some_and(|ty| matches!(ty.kind(), TypeKind::Ref("vm.buffer")))
+        };
+        kernel.bindings = body.pass_bindings(BINDINGS, count.unwrap_or(0), is_buffer);
+        Some(kernel)
+    }
+
+    /// The names of all arguments.
+    pub(crate) fn argument_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for (position, name) in ARGUMENT_NAMES.into_iter().enumerate() {
+            match &self.bindings {
+                Some(ordinals) if position == BINDINGS => names.extend(ordinals.iter().map(binding_name)),
+                _ => names.push(name.into()),
+            }
+        }
+        names.extend((self.workgroups > 1).then(|| WORKGROUPS.into()));
+        names
+    }
+
+    /// The closure by which the workgroups of a dispatch call the kernel, which is a function of the translated module.
+    pub(crate) fn closure(&self, facts: &FunctionFacts) -> TokenStream {
+        let inputs: Vec<Ident> = self.argument_names().iter().map(|name| format_ident!("{name}")).collect();
+        // The dispatch owns the references; each workgroup borrows them.
+        let passed = inputs.iter().zip(&facts.arguments).enumerate();
+        let passed = passed.map(|(index, (input, ty))| match *ty == Type::Ref && !facts.is_borrowed(index) {
+            true => quote!(#input.clone()),
+            false => quote!(#input),
+        });
+        let call = module::call(facts, &passed.collect::<Vec<TokenStream>>());
+        let call = if facts.yields() { quote!(#call?.done()) } else { call };
+        let taken = match &self.bindings {
+            None => quote!(let bindings = &support::list_of_bindings(bindings)?;),
+            Some(ordinals) => {
+                let names = ordinals.iter().map(|ordinal| format_ident!("{}", binding_name(ordinal)));
+                let ordinals = ordinals.iter().map(|ordinal| Literal::u32_unsuffixed(*ordinal));
+                quote!(#(let #names = support::binding(bindings, #ordinals)?;)*)
+            }
+        };
+        let named = ARGUMENT_NAMES.map(|name| format_ident!("{name}"));
+        let (references, numbers) = named.split_at(REFERENCES);
+        let count = if self.workgroups > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };
+        quote!(|#(#references,)* [#(#numbers),*], #count| { #taken #call })
+    }
+}
+
+fn binding_name(ordinal: &u32) -> String {
+    format!("binding_{ordinal}")
+}
+
+/// Whether a signature is that of a kernel.
+fn is_kernel(arguments: &[Type], results: &[Type]) -> bool {
+    let ty = |index: usize| if index < REFERENCES { Type::Ref } else { Type::i32 };
     results.is_empty()
-        && (ARGUMENTS..=ARGUMENT_NAMES.len()).contains(&arguments.len())
+        && arguments.len() == ARGUMENT_NAMES.len()
         && arguments.iter().enumerate().all(|(index, argument)| *argument == ty(index))
 }

@@ -9,7 +9,7 @@ use quote::{format_ident, quote};
 use crate::comments;
 use crate::executables::{Plan, libraries};
 use crate::function::{self, Analysis, FunctionFacts, LoopRemark, NestFunction, Nests};
-use crate::kernels::{self, is_kernel};
+use crate::kernels::Kernel;
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, TargetFeatures};
@@ -183,7 +183,7 @@ fn executable_items(
     prelude: TokenStream,
     target_features: u8,
 ) -> Result<(Items, Vec<NestFunction>)> {
-    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels_of(analysis).collect();
+    let kernels: Vec<(u32, &FunctionFacts, &Kernel)> = kernels_of(analysis).collect();
     let surroundings = Surroundings {
         constants,
         executables: quote!(support::Executables::NONE),
@@ -239,53 +239,33 @@ fn inline_kernels(analysis: &mut Analysis<'_>) {
     let functions = analysis.module.exports().map(|export| export.function);
     let functions: Vec<u32> = functions.filter(|function| analysis.has_other_loops(*function)).collect();
     for function in functions {
-        if let Some(facts) =
-            analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(&facts.arguments, &facts.results))
-        {
+        if let Some(facts) = analysis.functions.get_mut(function as usize).filter(|facts| facts.kernel.is_some()) {
             facts.is_inlined = !facts.yields();
         }
     }
 }
 
-/// An executable's kernels: the ordinal of the export, the facts, and the bit set of the bindings that the kernel only reads.
-fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
+/// An executable's kernels: the ordinal of the export, and the facts.
+fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, &'a Kernel)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        is_kernel(&facts.arguments, &facts.results)
-            .then(|| (ordinal, facts, analysis.only_read(export.function, kernels::BINDINGS)))
+        Some((ordinal, facts, facts.kernel.as_ref()?))
     })
 }
 
 /// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> TokenStream {
+fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8) -> TokenStream {
     let target_features = proc_macro2::Literal::u8_unsuffixed(target_features);
     let mut multiversioned = Vec::new();
-    let rows = kernels.iter().map(|(ordinal, facts, only_read)| {
-        let inputs: Vec<Ident> = kernels::ARGUMENT_NAMES.iter().map(|name| format_ident!("{name}")).collect();
-        let is_coarsened = facts.workgroups > 1;
-        // The dispatch owns the references; each workgroup borrows them.
-        let passed: Vec<TokenStream> = inputs
-            .iter()
-            .take(facts.arguments.len())
-            .enumerate()
-            .map(|(index, input)| match index < kernels::REFERENCES && !facts.is_borrowed(index) {
-                true => quote!(#input.clone()),
-                false => quote!(#input),
-            })
-            .collect();
-        let call = module::call(facts, &passed);
-        let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        let most = proc_macro2::Literal::u32_unsuffixed(facts.workgroups);
+    let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
+        let call = kernel.closure(facts);
+        let most = proc_macro2::Literal::u32_unsuffixed(kernel.workgroups);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
-        let only_read = proc_macro2::Literal::u64_unsuffixed(*only_read);
-        let (references, numbers) = inputs.split_at(kernels::REFERENCES);
-        let (numbers, count) = numbers.split_at(kernels::ARGUMENTS - kernels::REFERENCES);
-        let count = if is_coarsened { quote!(#(#count)*) } else { quote!(_) };
-        let parameters = quote!(#(#references,)* [#(#numbers),*], #count);
+        let only_read = proc_macro2::Literal::u64_unsuffixed(kernel.only_read);
         if !facts.is_inlined {
-            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(#most, &mut |#parameters| #call), #only_read));
+            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(#most, &mut #call), #only_read));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -300,7 +280,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    workgroups.run_inlined(#most, #[inline(always)] |#parameters| #call)
+                    workgroups.run_inlined(#most, #[inline(always)] #call)
                 }
             }
         });

@@ -16,7 +16,7 @@ use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, STATIC_LOCATION_ROWS};
-use crate::kernels::{COARSENED_ALONG, is_kernel};
+use crate::kernels::Kernel;
 use crate::names::FunctionName;
 use crate::options::Options;
 
@@ -55,7 +55,7 @@ pub(super) fn analyze<'m>(
         body.simplify(Some(semantics::fold));
         super::deferred_fences::defer(body, &imports);
     }
-    let coarsened = if is_executable { coarsen(module, &mut bodies) } else { vec![1; bodies.len()] };
+    let kernels = if is_executable { kernels(module, &mut bodies) } else { vec![None; bodies.len()] };
     for (body, budget) in bodies.iter_mut().zip(&mut budgets) {
         ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
     }
@@ -68,8 +68,8 @@ pub(super) fn analyze<'m>(
         .into_iter()
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
-        .zip(borrowed.into_iter().zip(coarsened))
-        .map(|(((name, body), (yields, is_guarded)), (borrowed, workgroups))| FunctionFacts {
+        .zip(borrowed.into_iter().zip(kernels))
+        .map(|(((name, body), (yields, is_guarded)), (borrowed, kernel))| FunctionFacts {
             borrowed,
             resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
@@ -81,7 +81,7 @@ pub(super) fn analyze<'m>(
             needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
-            workgroups,
+            kernel,
         })
         .collect();
     let types = Types::new(module, &bodies);
@@ -105,22 +105,17 @@ pub(super) fn analyze<'m>(
     Ok(analysis)
 }
 
-/// Coarsens the kernels of an executable where that is of use; returns for each function the most workgroups that a call runs.
-fn coarsen(module: &VerifiedModule, bodies: &mut [Function]) -> Vec<u32> {
+/// Makes kernels of the functions that an executable exports and does not call itself.
+fn kernels(module: &VerifiedModule, bodies: &mut [Function]) -> Vec<Option<Kernel>> {
     let called: HashSet<u32> = bodies.iter().flat_map(internal_callees).collect();
-    let mut workgroups = vec![1; bodies.len()];
+    let mut kernels = vec![None; bodies.len()];
     for export in module.exports().map(|export| export.function).filter(|function| !called.contains(function)) {
-        let body = &mut bodies[export as usize];
-        let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
-        if is_kernel(&arguments, &body.results)
-            && workgroups[export as usize] == 1
-            && let Some(coarsened) = body.coarsened(&COARSENED_ALONG)
-        {
-            *body = coarsened.function;
-            workgroups[export as usize] = coarsened.most;
+        let kernel: &mut Option<Kernel> = &mut kernels[export as usize];
+        if kernel.is_none() {
+            *kernel = Kernel::of(module, &mut bodies[export as usize]);
         }
     }
-    workgroups
+    kernels
 }
 
 /// The size of a module's code: its instructions, operands and arguments of edges. A function and an export are about as

@@ -18,7 +18,6 @@ use super::suspend::suspensions;
 use super::tree::{Body, Node, Outlined, Sequence};
 use super::values::{self, type_of, types_of};
 use super::{Analysis, Emitted, FunctionFacts};
-use crate::kernels::is_kernel;
 
 /// Emits a function.
 pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
@@ -35,8 +34,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     } else {
         spills::find(&mut body, &mut sequence);
     }
-    let is_kernel = analysis.is_executable && is_kernel(&facts.arguments, &facts.results);
-    let names = values::names(analysis.module, function, is_kernel, &analysis.taken);
+    let names = values::names(analysis.module, function, facts.kernel.as_ref(), &analysis.taken);
     let unit = Unit { analysis, facts, body: &body, loops, names };
     let items: Vec<TokenStream> = spills::type_item(unit.body, &facts.ident).into_iter().collect();
     let mut emitted = Emitted { items, nests: Vec::new() };

@@ -38,11 +38,12 @@ use std::collections::HashSet;
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
-use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type, read_only_bindings};
+use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
 use crate::executables::Creations;
+use crate::kernels::Kernel;
 use crate::names::FunctionName;
 use crate::options::Options;
 use imports::Imports;
@@ -77,8 +78,8 @@ pub(crate) struct FunctionFacts {
     is_guarded: bool,
     /// It is inlined into a multiversioned caller.
     pub(crate) is_inlined: bool,
-    /// The most workgroups that a call runs, where it is a kernel; it takes their number if that is more than one.
-    pub(crate) workgroups: u32,
+    /// How it is called where it is a kernel.
+    pub(crate) kernel: Option<Kernel>,
 }
 
 impl FunctionFacts {
@@ -127,8 +128,8 @@ pub(crate) struct Analysis<'m> {
 const STATIC_LOCATION_ROWS: usize = 512;
 
 impl<'m> Analysis<'m> {
-    /// Builds the IR of all functions and computes their facts. `names` has one name for each function. Kernels of executables are
-    /// coarsened.
+    /// Builds the IR of all functions and computes their facts. `names` has one name for each function. Exports of executables are
+    /// kernels.
     ///
     /// # Errors
     /// INTERNAL if the module violates an invariant that its verification proves.
@@ -139,11 +140,6 @@ impl<'m> Analysis<'m> {
         is_executable: bool,
     ) -> Result<Analysis<'m>> {
         facts::analyze(module, names, options, is_executable)
-    }
-
-    /// A bit set of the bindings that a kernel only reads; `list` is the index of the argument that holds them.
-    pub(crate) fn only_read(&self, function: u32, list: usize) -> u64 {
-        self.bodies.get(function as usize).map_or(0, |body| read_only_bindings(body, list))
     }
 
     /// The constants of the types that functions check references against.

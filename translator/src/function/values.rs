@@ -7,13 +7,13 @@ use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Term
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
-use crate::kernels::ARGUMENT_NAMES;
+use crate::kernels::Kernel;
 
 /// The names of a function's values: a word for their origin and a unique number.
 pub(super) fn names(
     module: &VerifiedModule,
     function: &Function,
-    is_kernel: bool,
+    kernel: Option<&Kernel>,
     taken: &HashSet<String>,
 ) -> Vec<Ident> {
     let mut stems: Vec<String> = vec![String::from("v"); function.value_count()];
@@ -32,6 +32,7 @@ pub(super) fn names(
             results.iter().for_each(|value| stems[value.index()] = format!("{stem}_"));
         }
     }
+    let arguments = kernel.map(Kernel::argument_names).unwrap_or_default();
     let name = |index: usize| {
         let value = Value(index as u32);
         let position = match function.definition(value) {
@@ -39,8 +40,7 @@ pub(super) fn names(
             _ => None,
         };
         let mut name = match position {
-            Some(position) if is_kernel => ARGUMENT_NAMES[position].into(),
-            Some(position) => format!("input{position}"),
+            Some(position) => arguments.get(position).cloned().unwrap_or_else(|| format!("input{position}")),
             None => format!("{}{index}", stems[index]),
         };
         while taken.contains(&name) {

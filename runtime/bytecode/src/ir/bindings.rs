@@ -1,7 +1,63 @@
-//! The bindings that a kernel only reads.
+//! The bindings of kernels: buffers in a list.
 
+use alloc::vec::Vec;
+
+use super::function::Definition;
+use super::value::{Block, Type};
 use super::{Function, Op, Value};
+use crate::TypeId;
 use crate::index_map::IndexMap;
+
+impl Function {
+    /// Makes arguments of the bindings that a kernel takes from its list, in the list's place, and returns their ordinals, ascending. `at` is
+    /// the index of the argument that holds all `count` bindings, all of them buffers.
+    ///
+    /// Returns None, and changes nothing, where the kernel uses the list in any other way.
+    pub fn pass_bindings(&mut self, at: usize, count: usize, is_buffer: impl Fn(TypeId) -> bool) -> Option<Vec<u32>> {
+        let list = *self.arguments().get(at)?;
+        let mut bindings: IndexMap<u32, Vec<Value>> = IndexMap::default();
+        let mut is_passed = true;
+        for block in &self.blocks {
+            for inst in &block.instructions {
+                match &inst.op {
+                    Op::ListGetRef { list: from, index, type_def, take: false } if *from == list => {
+                        let ordinal = self.constant_bits(*index).filter(|ordinal| *ordinal < count as u64)?;
+                        is_passed &= is_buffer(*type_def);
+                        let mut results = bindings.get(ordinal as u32).cloned().unwrap_or_default();
+                        results.extend(&inst.results);
+                        bindings.insert(ordinal as u32, results);
+                    }
+                    op => op.visit(|operand| is_passed &= operand.value() != list),
+                }
+            }
+            block.terminator.visit(|operand| is_passed &= operand.value() != list);
+            block
+                .terminator
+                .visit_edges(|edge| edge.arguments.iter().for_each(|operand| is_passed &= operand.value != list));
+        }
+        if !is_passed {
+            return None;
+        }
+        let mut replacements = self.identity();
+        let mut arguments = self.arguments().to_vec();
+        arguments.truncate(at);
+        for results in bindings.values() {
+            let argument = self.value(Type::Ref, Definition::Parameter(Block::ENTRY, 0));
+            arguments.push(argument);
+            replacements.push(argument);
+            results.iter().for_each(|result| replacements[result.index()] = argument);
+        }
+        arguments.extend(&self.arguments()[at + 1..]);
+        for (position, argument) in arguments.iter().enumerate() {
+            self.redefine(*argument, Definition::Parameter(Block::ENTRY, position as u32));
+        }
+        self.blocks[Block::ENTRY.index()].parameters = arguments;
+        let is_of_list = |op: &Op| matches!(op, Op::ListGetRef { list: from, .. } if *from == list);
+        self.blocks.iter_mut().for_each(|block| block.instructions.retain(|inst| !is_of_list(&inst.op)));
+        self.replace(&replacements);
+        Some(bindings.keys().collect())
+    }
+}
 
 /// Returns a bit set of the bindings whose elements a kernel reads and does not write; `list` is the index of the argument that holds
 /// all bindings. Operations that the analysis does not know count as writes: calls, changes of lists, references passed to blocks.

@@ -241,7 +241,8 @@ impl Values {
             }
             if view.written {
                 let counts = view.index.loops().into_iter().map(|at| nest.loops[at].constant_trip_count());
-                let bytes = counts.into_iter().try_fold(view.element.width(), |bytes, count| bytes.checked_mul(count?))?;
+                let bytes =
+                    counts.into_iter().try_fold(view.element.width(), |bytes, count| bytes.checked_mul(count?))?;
                 written.insert(view.buffer, bytes.max(written.get(view.buffer).copied().unwrap_or_default()));
             }
         }

@@ -39,7 +39,7 @@ impl Function {
     }
 
     /// Replaces values everywhere.
-    fn replace(&mut self, replacements: &[Value]) {
+    pub(super) fn replace(&mut self, replacements: &[Value]) {
         let replace = |mut operand: UseMut<'_>| {
             let value = operand.value_mut();
             *value = replacements[value.index()];
@@ -60,7 +60,7 @@ impl Function {
         }
     }
 
-    fn identity(&self) -> Vec<Value> {
+    pub(super) fn identity(&self) -> Vec<Value> {
         (0..self.value_count() as u32).map(Value).collect()
     }
 

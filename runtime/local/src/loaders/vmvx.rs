@@ -226,13 +226,13 @@ impl VmvxExecutable {
         let compiled = self.compiled.zip(context.state(module).cloned());
         let kernels = Limits { fuel: self.limits.fuel, ..context.limits().clone() };
         let invocation = Box::new(Invocation::new(kernels));
-        let bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
+        let list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         Ok(Box::new(VmvxWorker {
             invocation,
             functions,
             compiled,
             call: CallBuffer::new(),
-            bindings,
+            list,
             borrowed: Vec::new(),
             _context: context,
         }))
@@ -342,7 +342,8 @@ impl LocalExecutable for VmvxExecutable {
         // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
         // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
         unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
-        let result = state.run(function, arguments, workgroups, worker.fuel);
+        let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
+        let result = listed.and_then(|()| state.run(function, arguments, workgroups, worker.fuel));
         state.invocation.trim();
         if state.reclaim() {
             self.return_worker(hint, state);
@@ -362,10 +363,10 @@ struct VmvxWorker {
     /// The direct calls of kernels and the module's state; None for packed calls.
     compiled: Option<(&'static dyn CompiledKernels, Arc<dyn ModuleState>)>,
     call: CallBuffer,
-    /// References to `borrowed`, during a dispatch.
-    bindings: Arc<List>,
-    /// Local memory, constants, then the bindings.
-    borrowed: Vec<Arc<Buffer>>,
+    /// References to the bindings, for packed calls during a dispatch.
+    list: Arc<List>,
+    /// Local memory, constants, then the bindings: buffers, which no other references share between dispatches.
+    borrowed: Vec<Ref>,
     /// Declared last, because the fields above refer into it.
     _context: Arc<Context>,
 }
@@ -373,9 +374,7 @@ struct VmvxWorker {
 /// Workgroups that are run between two checks of the time.
 const WORKGROUPS_PER_CHECK: u64 = 64;
 
-/// Indices in [`VmvxWorker::borrowed`].
-const LOCAL_MEMORY: usize = 0;
-const CONSTANTS: usize = 1;
+/// The index of the first binding in [`VmvxWorker::borrowed`].
 const BINDINGS: usize = 2;
 
 impl VmvxWorker {
@@ -401,21 +400,24 @@ impl VmvxWorker {
                 buffer = unsafe { buffer.of_constant(constant) };
             }
             match self.borrowed.get_mut(index) {
-                Some(slot) => match Arc::get_mut(slot) {
+                Some(slot) => match sole(slot) {
                     Some(old) => *old = buffer,
-                    None => *slot = Arc::new(buffer),
+                    None => *slot = Ref::from(Arc::new(buffer)),
                 },
-                None => self.borrowed.push(Arc::new(buffer)),
+                None => self.borrowed.push(Ref::from(Arc::new(buffer))),
             }
         }
         self.borrowed.truncate(BINDINGS + arguments.binding_pointers.len());
-        if Arc::get_mut(&mut self.bindings).is_none() {
-            self.bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
+        Ok(())
+    }
+
+    /// Fills the list of bindings.
+    fn list_bindings(&mut self) -> Result<()> {
+        if Arc::get_mut(&mut self.list).is_none() {
+            self.list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         }
-        self.bindings.resize(0)?;
-        self.borrowed[BINDINGS..]
-            .iter()
-            .try_for_each(|buffer| self.bindings.push(Value::Ref(Ref::from(buffer.clone()))))
+        self.list.resize(0)?;
+        self.borrowed[BINDINGS..].iter().try_for_each(|buffer| self.list.push(Value::Ref(buffer.clone())))
     }
 
     /// Runs workgroups sequentially, with the fuel of the call that submitted them, or within the worker's own limits if there is none.
@@ -449,20 +451,14 @@ impl VmvxWorker {
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
-        let mut workgroups = Workgroups {
-            local_memory: Ref::from(self.borrowed[LOCAL_MEMORY].clone()),
-            constants: Ref::from(self.borrowed[CONSTANTS].clone()),
-            bindings: Ref::from(self.bindings.clone()),
-            arguments,
-            cursor,
-        };
+        let mut workgroups = Workgroups { operands: &self.borrowed, arguments, cursor };
         if let Some((kernels, state)) = &self.compiled {
             return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
-        let (call, invocation) = (&mut self.call, &mut self.invocation);
-        workgroups.run(1, &mut |local_memory, constants, bindings, numbers, _| {
+        let (call, invocation, list) = (&mut self.call, &mut self.invocation, Ref::from(self.list.clone()));
+        workgroups.run(1, &mut |local_memory, constants, _, numbers, _| {
             call.clear();
-            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
+            [local_memory, constants, &list].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
             match invocation.begin(function, call)? {
                 Completion::Done => Ok(()),
@@ -478,21 +474,28 @@ impl VmvxWorker {
     fn reclaim(&mut self) -> bool {
         self.call.clear();
         // Also drops other objects that the program stored in the list.
-        let emptied = self.bindings.resize(0).is_ok();
-        emptied && self.borrowed.iter_mut().all(|buffer| Arc::get_mut(buffer).is_some())
+        let emptied = self.compiled.is_some() || self.list.resize(0).is_ok();
+        emptied && self.borrowed.iter_mut().all(|buffer| sole(buffer).is_some())
+    }
+}
+
+/// The buffer of a reference, if there are no others to it.
+fn sole(reference: &mut Ref) -> Option<&mut Buffer> {
+    match reference {
+        Ref::Buffer(buffer) => Arc::get_mut(buffer),
+        _ => None,
     }
 }
 
 /// Calls a kernel with local memory, constants, bindings, the numeric arguments of its signature, and the number of workgroups that
 /// follow each other along x, the first of which is that of the arguments.
-type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9], i64) -> Result<()>;
+type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Result<()>;
 
 /// The workgroups of a dispatch that one worker runs, and their operands.
 #[derive(Debug)]
 pub struct Workgroups<'a> {
-    local_memory: Ref,
-    constants: Ref,
-    bindings: Ref,
+    /// Local memory, constants, then the bindings.
+    operands: &'a [Ref],
     arguments: &'a DispatchArguments<'a>,
     cursor: Cursor,
 }
@@ -515,8 +518,11 @@ impl Workgroups<'_> {
     pub fn run_inlined(
         &mut self,
         most: u32,
-        mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9], i64) -> Result<()>,
+        mut kernel: impl FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Result<()>,
     ) -> Result<()> {
+        let [local_memory, constants, bindings @ ..] = self.operands else {
+            return Err(Error::internal("workgroups without operands"));
+        };
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
@@ -526,7 +532,7 @@ impl Workgroups<'_> {
                 *slot = number as i32;
             }
             let count = self.cursor.along_x(most);
-            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers, count.into()) {
+            if let Err(error) = kernel(local_memory, constants, bindings, numbers, count.into()) {
                 let place = match count {
                     1 => format!("workgroup {x},{y},{z}"),
                     _ => format!("workgroups {x},{y},{z} to {},{y},{z}", x + (count - 1)),
