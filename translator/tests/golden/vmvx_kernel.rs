@@ -5,6 +5,7 @@ pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
         |_state, _stack, workgroups| {
             workgroups
                 .run(
+                    1,
                     &mut |
                         local_memory,
                         constants,
@@ -18,21 +19,29 @@ pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
                         count_x,
                         count_y,
                         count_z,
-                        ]|
-                    simple_mul_dispatch_0_elementwise_4_f32(
-                        local_memory,
-                        constants,
-                        bindings,
-                        workgroup_x,
-                        workgroup_y,
-                        workgroup_z,
-                        size_x,
-                        size_y,
-                        size_z,
-                        count_x,
-                        count_y,
-                        count_z,
-                    ),
+                        ],
+                        _workgroups|
+                    {
+                        let binding_0 = support::binding(bindings, 0)?;
+                        let binding_1 = support::binding(bindings, 1)?;
+                        let binding_2 = support::binding(bindings, 2)?;
+                        simple_mul_dispatch_0_elementwise_4_f32(
+                            local_memory,
+                            constants,
+                            binding_0,
+                            binding_1,
+                            binding_2,
+                            workgroup_x,
+                            workgroup_y,
+                            workgroup_z,
+                            size_x,
+                            size_y,
+                            size_z,
+                            count_x,
+                            count_y,
+                            count_z,
+                        )
+                    },
                 )
         },
         3,
@@ -43,7 +52,9 @@ pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
 pub fn simple_mul_dispatch_0_elementwise_4_f32(
     local_memory: &Ref,
     constants: &Ref,
-    bindings: &Ref,
+    binding_0: &Ref,
+    binding_1: &Ref,
+    binding_2: &Ref,
     _workgroup_x: i32,
     _workgroup_y: i32,
     _workgroup_z: i32,
@@ -55,31 +66,7 @@ pub fn simple_mul_dispatch_0_elementwise_4_f32(
     _count_z: i32,
 ) -> Result<()> {
     const HERE: Here = Here::new(&MODULE, 0);
-    let element_20 = support::list_get_ref(
-            bindings,
-            0,
-            ValueType::Ref(support::Buffer::TYPE),
-            false,
-        )
-        .at(HERE, 0x32)?;
-    let element_21 = support::list_get_ref(
-            bindings,
-            1,
-            ValueType::Ref(support::Buffer::TYPE),
-            false,
-        )
-        .at(HERE, 0x3d)?;
-    let element_22 = support::list_get_ref(
-            bindings,
-            2,
-            ValueType::Ref(support::Buffer::TYPE),
-            false,
-        )
-        .at(HERE, 0x48)?;
-    nests::nest_0(HERE, 0x61, &element_20, &element_21, &element_22)?;
-    drop(element_20);
-    drop(element_21);
-    drop(element_22);
+    nests::nest_0(HERE, 0x61, binding_0, binding_1, binding_2)?;
     Ok(())
 }
 
