@@ -71,6 +71,12 @@ impl IrModule {
         IrModule { verified, functions, nests, exports, rodata: Mutex::default() }
     }
 
+    /// A module whose only function is replaced.
+    pub fn of_function(verified: Arc<VerifiedModule>, function: Function) -> IrModule {
+        let nests = vec![Nests::of(&function)];
+        IrModule { functions: vec![function], nests, ..IrModule::new(verified, Level::Nests) }
+    }
+
     fn type_of(&self, id: TypeId) -> ValueType {
         match self.verified.types()[id.0 as usize].kind() {
             TypeKind::I8 => ValueType::I8,

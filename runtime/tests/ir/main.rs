@@ -2,6 +2,7 @@
 //! interpreted; results and failures must agree.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, reason = "tests")]
 
+mod coarsening;
 mod evaluator;
 mod loops;
 mod nests;

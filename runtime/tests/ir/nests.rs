@@ -70,7 +70,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, strips: &Strips, counts: &[us
     let bytes = |view: usize| {
         let view = &nest.views[view];
         let (least, greatest) = extent(entry, f, &view.index, counts).unwrap();
-        let width = i128::from(width(view.element));
+        let width = i128::from(view.element.width());
         let start = entry.reference(f, view.buffer).buffer().unwrap().as_ptr() as i128;
         (start + least * width, start + (greatest + 1) * width)
     };
@@ -106,15 +106,6 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
         }
         Schedule::Strips(strips) => Some(strips),
         Schedule::Reduction(_) | Schedule::InOrder(_) | Schedule::Zeros => None,
-    }
-}
-
-fn width(element: Element) -> u64 {
-    match element {
-        Element::u8 | Element::i8 => 1,
-        Element::u16 | Element::i16 => 2,
-        Element::i32 | Element::f32 => 4,
-        Element::i64 | Element::f64 => 8,
     }
 }
 
@@ -214,7 +205,7 @@ impl Machine<'_> {
         }
         for view in &nest.views {
             let Ref::Buffer(buffer) = entry.reference(f, view.buffer) else { return false };
-            let length = i128::from(buffer.length() / width(view.element));
+            let length = i128::from(buffer.length() / view.element.width());
             let extent = extent(&entry, f, &view.index, &counts);
             if extent.is_some_and(|(least, greatest)| least < 0 || greatest >= length)
                 || (view.written && !buffer.is_mutable())

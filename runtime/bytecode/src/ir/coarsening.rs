@@ -18,6 +18,7 @@ use super::value::{Block, Type, Value};
 use crate::index_map::IndexMap;
 use crate::isa::Opcode;
 use crate::semantics;
+use crate::trip_count::is_injective;
 
 /// The bytes that workgroups of one call write: half of a small L1 cache, so that a nest finds what the one before has written.
 const BYTES: u64 = 16 << 10;
@@ -71,18 +72,36 @@ impl Function {
         }
         values.lengthen(&mut function, count);
         function.simplify(Some(semantics::fold));
-        is_coarse(&function, &nests, count).then_some(Coarsened { function, most: most as u32 })
+        let most = most_apart(&function, &nests, count, most)?;
+        Some(Coarsened { function, most: most as u32 })
     }
 }
 
-/// Whether all nests have become nests of one loop more, whose iterations write to different elements.
-fn is_coarse(function: &Function, before: &Nests, count: Value) -> bool {
+/// The most workgroups of those a call may run: so many, or fewer where more write to the same elements, what is in which at the end depends
+/// on their order. None where not all nests have become nests of one loop more.
+fn most_apart(function: &Function, before: &Nests, count: Value, most: u64) -> Option<u64> {
     let nests = Nests::of(function);
-    let is_outermost = |nest: &Nest| {
-        nest.loops[0].test.bound == Affine::invariant(count)
-            && nest.views.iter().all(|view| !view.written || view.index.moves_along(0))
+    let is_coarse = |nest: &Nest| nest.loops[0].test.bound == Affine::invariant(count);
+    if !nests.rejected.is_empty() || nests.found.len() != before.found.len() || !nests.found.iter().all(is_coarse) {
+        return None;
+    }
+    let write_apart = |most: &u64| {
+        nests
+            .found
+            .iter()
+            .all(|nest| nest.views.iter().filter(|view| view.written).all(|view| writes_apart(nest, view, *most)))
     };
-    nests.rejected.is_empty() && nests.found.len() == before.found.len() && nests.found.iter().all(is_outermost)
+    (2..=most).rev().find(write_apart)
+}
+
+/// Whether iterations that differ in loops which move a view have different elements of it, the first loop among those.
+fn writes_apart(nest: &Nest, view: &View, most: u64) -> bool {
+    let moving = view.index.loops().into_iter().map(|at| {
+        let count = if at == 0 { Some(most) } else { nest.loops[at].constant_trip_count() };
+        Some((usize::try_from(count?).ok()?, view.index.constant_stride(at)?))
+    });
+    let moving: Option<Vec<(usize, i64)>> = moving.collect();
+    view.index.moves_along(0) && moving.is_some_and(|moving| is_injective(&moving))
 }
 
 /// The blocks of a kernel that are no part of nests, and the outermost loops of the nests between them, in the order in which they run.
