@@ -90,7 +90,9 @@ fn kernel(random: &mut Random) -> String {
     ] {
         writer.line(line);
     }
-    for binding in 0..3 {
+    // In any order.
+    let first = writer.random.next(3);
+    for binding in (0..3).map(|at| (first + at) % 3) {
         writer.line(&format!("%i30 = vm.const.i32 {binding}"));
         writer.line(&format!("%r{} = vm.list.get.ref %r1, %i30 : !vm.buffer", binding + 2));
     }

@@ -41,7 +41,7 @@ impl Function {
         let mut replacements = self.identity();
         let mut arguments = self.arguments().to_vec();
         arguments.truncate(at);
-        for results in bindings.values() {
+        for (_, results) in bindings.iter() {
             let argument = self.value(Type::Ref, Definition::Parameter(Block::ENTRY, 0));
             arguments.push(argument);
             replacements.push(argument);
