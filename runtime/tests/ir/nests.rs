@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Order, Schedule, Strips};
+use incarnate_runtime::bytecode::ir::nest::{Affine, Item, Needed, Nest, Nests, Order, Schedule, Strips};
 use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};

@@ -178,7 +178,9 @@ impl<'m> Analysis<'m> {
 
     /// The remarks about the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopRemark> {
-        loops::remarks(self.module, &self.bodies, self.untrusted, self.scheduling)
+        let workgroups = |facts: &FunctionFacts| facts.kernel.as_ref().map_or(1, |kernel| kernel.workgroups);
+        let functions = self.bodies.iter().zip(self.functions.iter().map(workgroups));
+        loops::remarks(self.module, functions, self.untrusted, self.scheduling)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

@@ -33,6 +33,8 @@ pub enum LoopOutcome {
     Scheduled {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
+        /// The first loop is that over the workgroups that one call of a coarsened kernel runs; its count is the most of them.
+        is_coarsened: bool,
         /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
         schedule: Box<Schedule>,
         /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
@@ -43,18 +45,20 @@ pub enum LoopOutcome {
     },
 }
 
-/// The remarks about the loops of all functions of a module, in order.
-pub(crate) fn remarks(
+/// The remarks about the loops of all functions of a module, in order. A function may be a kernel; the number is the most workgroups that a
+/// call of it runs.
+pub(crate) fn remarks<'f>(
     module: &VerifiedModule,
-    functions: &[Function],
+    functions: impl Iterator<Item = (&'f Function, u32)>,
     untrusted: bool,
     scheduling: Scheduling,
 ) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
-    for (ordinal, function) in (0..).zip(functions) {
+    for (ordinal, (function, workgroups)) in (0..).zip(functions) {
         let nests = Nests::of(function);
         let outcome_of = |nest: &Nest| {
-            super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest, scheduling))
+            super::bail_out(function, nest, untrusted)
+                .unwrap_or_else(|| outcome(function, nest, workgroups, scheduling))
         };
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
@@ -68,34 +72,38 @@ pub(crate) fn remarks(
     remarks
 }
 
-fn outcome(function: &Function, nest: &Nest, scheduling: Scheduling) -> LoopOutcome {
-    let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
+fn outcome(function: &Function, nest: &Nest, workgroups: u32, scheduling: Scheduling) -> LoopOutcome {
+    let is_coarsened = workgroups > 1;
+    let mut trip_counts: Vec<Option<u64>> = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
+    if is_coarsened {
+        trip_counts[0] = Some(workgroups.into());
+    }
     let needed = Needed::of(function, nest);
     let schedule = scheduling.schedule(function, nest, &needed);
     let plan = match &schedule {
-        Schedule::Contraction(contraction) => constant_plan(nest, contraction),
+        Schedule::Contraction(contraction) => constant_plan(nest, &trip_counts, contraction),
         _ => None,
     };
     let would_reassociate = !scheduling.is_scalar
         && scheduling.order == Order::Bytecode
         && match Schedule::of(function, nest, &needed, Order::Any) {
             Schedule::Contraction(contraction) => {
-                let loops = constant_loops(nest, &contraction);
+                let loops = constant_loops(nest, &trip_counts, &contraction);
                 contraction.order == Order::Any
                     && contraction.operation != Product::MulAddI32
                     && loops.is_some_and(|loops| Sums::of::<FmaF32AnyOrder>(&loops) == Sums::Partial)
             }
             other => matches!(other, Schedule::Reduction(_)),
         };
-    LoopOutcome::Scheduled { trip_counts, schedule: Box::new(schedule), plan, would_reassociate }
+    LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule: Box::new(schedule), plan, would_reassociate }
 }
 
 /// The loops of a contraction whose trip counts and strides are constants.
-fn constant_loops(nest: &Nest, contraction: &Contraction) -> Option<Vec<Loop>> {
+fn constant_loops(nest: &Nest, trip_counts: &[Option<u64>], contraction: &Contraction) -> Option<Vec<Loop>> {
     let stride = |view: usize, at: usize| nest.views[view].index.constant_stride(at);
     let constant_loop = |at: &usize| {
         Some(Loop {
-            count: usize::try_from(nest.loops[*at].constant_trip_count()?).ok()?,
+            count: usize::try_from(trip_counts[*at]?).ok()?,
             output: stride(contraction.output, *at)?,
             left: contraction.left.as_ref().map_or(Some(0), |left| stride(left.view, *at))?,
             right: stride(contraction.right.view, *at)?,
@@ -105,8 +113,8 @@ fn constant_loops(nest: &Nest, contraction: &Contraction) -> Option<Vec<Loop>> {
 }
 
 /// The plan of a contraction whose trip counts and strides are constants.
-fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
-    let loops = constant_loops(nest, contraction)?;
+fn constant_plan(nest: &Nest, trip_counts: &[Option<u64>], contraction: &Contraction) -> Option<String> {
+    let loops = constant_loops(nest, trip_counts, contraction)?;
     let is_any_order = contraction.operation == Product::MulAddI32 || contraction.order == Order::Any;
     if let Some(partial) = Partial::of(&loops).filter(|partial| is_any_order && partial.pays()) {
         return Some(partial.to_string());
@@ -151,8 +159,13 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Scheduled { trip_counts, schedule, plan, would_reassociate } => {
-                write!(f, "{} iterations, ", TripCounts(trip_counts))?;
+            LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule, plan, would_reassociate } => {
+                match (is_coarsened, &trip_counts[..]) {
+                    (true, [Some(workgroups), within @ ..]) => {
+                        write!(f, "{} iterations of up to {workgroups} workgroups, ", TripCounts(within))
+                    }
+                    _ => write!(f, "{} iterations, ", TripCounts(trip_counts)),
+                }?;
                 match &**schedule {
                     Schedule::Contraction(contraction) => {
                         let plan = plan.as_deref().unwrap_or("planned when it runs");
