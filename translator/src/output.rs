@@ -259,13 +259,23 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
         let call = kernel.closure(facts);
-        let most = proc_macro2::Literal::u32_unsuffixed(kernel.workgroups);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
         let only_read = proc_macro2::Literal::u64_unsuffixed(kernel.only_read);
+        let coarsening = proc_macro2::Literal::u32_unsuffixed(kernel.workgroups);
+        let row = |function: TokenStream| {
+            quote! {
+                support::ExportedKernel {
+                    export: #ordinal,
+                    function: #function,
+                    read_only_bindings: #only_read,
+                    coarsening: #coarsening,
+                }
+            }
+        };
         if !facts.is_inlined {
-            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(#most, &mut #call), #only_read));
+            return row(quote!(|#state, #stack, workgroups| workgroups.run(&mut #call)));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -280,16 +290,16 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    workgroups.run_inlined(#most, #[inline(always)] #call)
+                    workgroups.run_inlined(#[inline(always)] #call)
                 }
             }
         });
-        quote!((#ordinal, support::multiversioned_kernel::<#target_features, #name>, #only_read))
+        row(quote!(support::multiversioned_kernel::<#target_features, #name>))
     });
     let rows: Vec<TokenStream> = rows.collect();
     quote! {
-        #[doc = " The kernels: the ordinal of the export, the function, and a bit set of the bindings that it only reads."]
-        pub static KERNELS: &[(u32, support::Kernel, u64)] = &[#(#rows),*];
+        #[doc = " The exports that are kernels."]
+        pub static KERNELS: &[support::ExportedKernel] = &[#(#rows),*];
         #(#multiversioned)*
     }
 }

@@ -43,13 +43,15 @@ impl Cursor {
         Ok(Some(cursor))
     }
 
-    /// The number of workgroups from the current one on that follow each other along x: at least 1, and no more than `most`.
+    /// The number of workgroups from the current one on that follow each other along x, up to the next multiple of `coarsening`: at least
+    /// 1.
     #[inline]
-    pub(super) fn along_x(&self, most: u32) -> u32 {
+    pub(super) fn along_x(&self, coarsening: u32) -> u32 {
         // Kernels take positions as `i32`.
         let positions = (1u32 << 31).saturating_sub(self.x);
         let left = u32::try_from(self.remaining).unwrap_or(u32::MAX);
-        left.min(self.count_x - self.x).min(positions).min(most).max(1)
+        let coarsening = coarsening.max(1);
+        left.min(self.count_x - self.x).min(positions).min(coarsening - self.x % coarsening).max(1)
     }
 
     /// Moves to the next workgroup; false where there is none.

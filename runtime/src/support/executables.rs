@@ -133,8 +133,27 @@ mod with_std {
         pub rodata: u32,
         /// The translated module.
         pub module: &'static Description,
-        /// The exports that are kernels: ordinal, function, and a bit set of the bindings that the kernel only reads.
-        pub kernels: &'static [(u32, Kernel, u64)],
+        /// The exports that are kernels.
+        pub kernels: &'static [ExportedKernel],
+    }
+
+    /// An export of an executable that is a kernel.
+    #[derive(Debug)]
+    pub struct ExportedKernel {
+        /// Its ordinal.
+        pub export: u32,
+        /// The function.
+        pub function: Kernel,
+        /// A bit set of the bindings that it only reads.
+        pub read_only_bindings: u64,
+        /// The most workgroups along x that a call runs.
+        pub coarsening: u32,
+    }
+
+    impl Executable {
+        fn kernel(&self, export: u32) -> Option<&ExportedKernel> {
+            self.kernels.iter().find(|kernel| kernel.export == export)
+        }
     }
 
     impl CompiledKernels for Executable {
@@ -145,14 +164,16 @@ mod with_std {
             stack: &mut Stack,
             workgroups: &mut Workgroups<'_>,
         ) -> Result<()> {
-            let kernel = self.kernels.iter().find(|kernel| kernel.0 == export);
-            let (_, kernel, _) = kernel.ok_or_else(|| Error::internal("an export that is not a kernel"))?;
-            kernel(state.downcast()?, stack, workgroups)
+            let kernel = self.kernel(export).ok_or_else(|| Error::internal("an export that is not a kernel"))?;
+            (kernel.function)(state.downcast()?, stack, workgroups)
         }
 
         fn read_only_bindings(&self, export: u32) -> u64 {
-            let kernel = self.kernels.iter().find(|kernel| kernel.0 == export);
-            kernel.map_or(0, |kernel| kernel.2)
+            self.kernel(export).map_or(0, |kernel| kernel.read_only_bindings)
+        }
+
+        fn coarsening(&self, export: u32) -> u32 {
+            self.kernel(export).map_or(1, |kernel| kernel.coarsening)
         }
     }
 
@@ -164,7 +185,7 @@ mod with_std {
 
         /// Whether a kernel only reads a binding.
         pub(in crate::support) fn have_read_only_bindings(&self) -> bool {
-            self.all.iter().flat_map(|executable| executable.kernels).any(|kernel| kernel.2 != 0)
+            self.all.iter().flat_map(|executable| executable.kernels).any(|kernel| kernel.read_only_bindings != 0)
         }
 
         /// Creates their loader.

@@ -1,6 +1,6 @@
 //! Operands whose elements are in another order: those that are copied once and read often, such as constants.
 
-use super::loops::Loop;
+use super::loops::{Kinds, Loop};
 use super::machine::Machine;
 use super::plan::Plan;
 
@@ -8,10 +8,9 @@ use super::plan::Plan;
 const MAX_LOOPS: usize = 8;
 /// The most loops that move the operand.
 const MAX_AXES: usize = 4;
-/// Elements of 32 bits in a line of the cache.
-const LINE: i64 = 16;
-/// Elements in 4 KiB: lines at such a distance compete for one set of the cache.
-const COMPETING: i64 = 1024;
+/// Columns of a panel: so many are computed at once where a vector has 16 lanes, and compilers cut matrices into as many. A panel is read
+/// as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
+const PANEL: usize = 64;
 
 /// The left or the right operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
-    /// the longest loop that moves the output and only this operand. None, too, where there would be more elements than `most`, because
+    /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than `most`, because
     /// several iterations have the same.
     pub(super) fn of(
         loops: &[Loop],
@@ -89,14 +88,16 @@ impl Layout {
     }
 
     fn candidate(loops: &[Loop], side: Side) -> Option<Layout> {
-        let count = loops.len();
-        let mut layout = Layout { count, ..Layout::default() };
-        layout.loops.get_mut(..count)?.copy_from_slice(loops);
-        let is_column = |each: &Loop| each.output != 0 && side.stride(each) != 0 && side.other().stride(each) == 0;
-        let columns = (0..count).filter(|at| is_column(&loops[*at])).max_by_key(|at| loops[*at].count)?;
-        if side.stride(&loops[columns]) == 1 || loops[columns].count == 1 {
+        let mut merged = List::merged(loops)?;
+        let columns = merged.columns(side)?;
+        if side.stride(&merged.as_slice()[columns]) == 1 {
             return None;
         }
+        let columns = merged.split(columns, PANEL)?;
+        let loops = merged.as_slice();
+        let count = loops.len();
+        let mut layout = Layout { count, ..Layout::default() };
+        layout.loops[..count].copy_from_slice(loops);
         let others = |sums: bool| {
             let is_other =
                 move |at: &usize| *at != columns && (loops[*at].output == 0) == sums && side.stride(&loops[*at]) != 0;
@@ -121,27 +122,66 @@ impl Layout {
         &self.loops[..self.count]
     }
 
-    /// The number of elements, without what pads lines.
+    /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.axes.iter().map(|axis| axis.count).product()
     }
+}
 
-    /// The number of elements, with what pads lines.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        self.axes[0].count * self.strides[0] as usize
+/// Loops of which a layout is made.
+#[derive(Default)]
+struct List {
+    loops: [Loop; MAX_LOOPS],
+    count: usize,
+}
+
+impl List {
+    /// The loops, those merged that go on where another one of their kind ends: axes are longer then, and fewer. None for too many.
+    fn merged(loops: &[Loop]) -> Option<List> {
+        let Kinds { batch, rows, columns, sums } = Kinds::of(loops.iter().copied())?;
+        let mut merged = List::default();
+        for each in [batch, rows, columns, sums].iter().flat_map(|kind| kind.as_slice()) {
+            *merged.loops.get_mut(merged.count)? = *each;
+            merged.count += 1;
+        }
+        Some(merged)
+    }
+
+    fn as_slice(&self) -> &[Loop] {
+        &self.loops[..self.count]
+    }
+
+    /// The longest loop that moves the output and only one operand.
+    fn columns(&self, side: Side) -> Option<usize> {
+        let is_column = |each: &Loop| each.output != 0 && side.stride(each) != 0 && side.other().stride(each) == 0;
+        (0..self.count).filter(|at| is_column(&self.loops[*at])).max_by_key(|at| self.loops[*at].count)
+    }
+
+    /// Makes two loops of one that has more iterations than `length` and a multiple of those; returns the position of that, or of the inner
+    /// one, of `length` iterations. None for too many loops.
+    fn split(&mut self, at: usize, length: usize) -> Option<usize> {
+        let Loop { count, output, left, right } = self.loops[at];
+        if count <= length || !count.is_multiple_of(length) {
+            return Some(at);
+        }
+        if self.count == MAX_LOOPS {
+            return None;
+        }
+        let step = |stride: i64| stride.checked_mul(length as i64);
+        let outer = Loop { count: count / length, output: step(output)?, left: step(left)?, right: step(right)? };
+        self.loops.copy_within(at..self.count, at + 1);
+        self.count += 1;
+        (self.loops[at], self.loops[at + 1].count) = (outer, length);
+        Some(at + 1)
     }
 }
 
-/// The strides of axes of which each goes on where the one within it ends. Lines of columns do not compete for sets of the cache. None
-/// where there are more elements than memory.
+/// The strides of axes of which each goes on where the one within it ends. None where there are more elements than memory.
 fn strides(axes: &[Axis; MAX_AXES]) -> Option<[i64; MAX_AXES]> {
     let mut strides = [1i64; MAX_AXES];
     for at in (1..MAX_AXES).rev() {
-        let length = strides[at].checked_mul(i64::try_from(axes[at].count).ok()?)?;
-        let is_competing = at == MAX_AXES - 1 && length % COMPETING == 0;
-        strides[at - 1] = length.checked_add(if is_competing { LINE } else { 0 })?;
+        strides[at - 1] = strides[at].checked_mul(i64::try_from(axes[at].count).ok()?)?;
     }
     let length = strides[0].checked_mul(i64::try_from(axes[0].count).ok()?)?;
     (length <= isize::MAX as i64 / 4).then_some(strides)
@@ -182,10 +222,15 @@ mod tests {
         // The vector, which has no columns, and a matrix by rows.
         assert_eq!(layout(&loops, Side::Left), None);
         assert_eq!(layout(&[each(64, 1, 0, 1), each(256, 0, 1, 64)], Side::Right), None);
-        // As many as lines that would compete.
+        // In panels, one after the other; others are a single one.
+        let loops = [each(128, 1, 0, 9), each(9, 0, 1, 1)];
+        let transposed = layout(&loops, Side::Right).map(|layout| (layout.strides, layout.loops().to_vec()));
+        let panels = [each(2, 64, 0, 576), each(64, 1, 0, 1), each(9, 0, 1, 64)].to_vec();
+        assert_eq!(transposed, Some(([1152, 576, 64, 1], panels)));
+        let loops = [each(1000, 1, 0, 9), each(9, 0, 1, 1)];
+        let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
+        assert_eq!(transposed.as_deref(), Some(&[each(1000, 1, 0, 1), each(9, 0, 1, 1000)][..]));
         let loops = [each(1024, 1, 0, 9), each(9, 0, 1, 1)];
-        let transposed = layout(&loops, Side::Right);
-        assert_eq!(transposed.map(|layout| (layout.strides, layout.length())), Some(([9360, 9360, 1040, 1], 9360)));
         assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, false, 9 * 1024 - 1), None);
     }
 

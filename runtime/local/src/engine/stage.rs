@@ -103,14 +103,17 @@ impl Stage {
         threads: usize,
     ) -> Result<()> {
         let mut workgroup_count = [0; 3];
+        // Workgroups or bytes that stay together, and what cannot be divided.
+        let mut unit = 1;
         let (total, time, divisible) = match command {
             Command::Dispatch(dispatch) => {
                 let (count, total) = crate::dispatch::workgroup_count(commands, dispatch, table)?;
                 workgroup_count = count;
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
-                let functions = dispatch.executable.functions();
-                (total, time, functions.get(dispatch.function).is_some_and(|info| !info.sequential))
+                let info = dispatch.executable.functions().get(dispatch.function);
+                unit = info.map_or(1, |info| u64::from(info.coarsening.min(count[0]).max(1)));
+                (total, time, info.is_some_and(|info| !info.sequential))
             }
             _ => {
                 let bytes = divisible_bytes(commands, command, table)?;
@@ -122,8 +125,8 @@ impl Stage {
         if total == 0 {
             return Ok(());
         }
-        let wanted = if divisible { estimate::chunks(time, total, threads) } else { 1 };
-        let chunk = total.div_ceil(wanted);
+        let wanted = if divisible { estimate::chunks(time, total.div_ceil(unit), threads) } else { 1 };
+        let chunk = total.div_ceil(wanted).next_multiple_of(unit);
         let start = self.chunks();
         // At most `wanted`, which is a small number for each thread.
         let count = u32::try_from(total.div_ceil(chunk)).unwrap_or(u32::MAX);

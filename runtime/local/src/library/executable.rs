@@ -480,6 +480,7 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
             binding_count: usize::from(binding_count),
             local_memory_size,
             sequential: attributes.flags & DISPATCH_FLAG_SEQUENTIAL != 0,
+            coarsening: 1,
             workgroup_size: [
                 attributes.workgroup_size_x,
                 attributes.workgroup_size_y,

@@ -130,6 +130,9 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
     /// Returns a bit set of the bindings that a kernel is known to only read. Writes to them fail if they would be
     /// visible.
     fn read_only_bindings(&self, export: u32) -> u64;
+
+    /// Returns the most workgroups along x that a call of a kernel runs.
+    fn coarsening(&self, export: u32) -> u32;
 }
 
 /// The most steps that the initialiser of an executable takes, and the function that stores its constants. Those of compilers take a
@@ -183,6 +186,7 @@ impl VmvxExecutable {
         let (exports, mut functions) = kernels(&*module)?;
         for (export, function) in exports.iter().zip(&mut functions) {
             function.read_only_bindings = compiled.map_or(0, |kernels| kernels.read_only_bindings(*export));
+            function.coarsening = compiled.map_or(1, |kernels| kernels.coarsening(*export));
         }
         let takes_constants = match module.lookup(Linkage::Export, SET_CONSTANTS) {
             None => false,
@@ -343,7 +347,7 @@ impl LocalExecutable for VmvxExecutable {
         // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
         unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
         let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
-        let result = listed.and_then(|()| state.run(function, arguments, workgroups, worker.fuel));
+        let result = listed.and_then(|()| state.run((function, info.coarsening), arguments, workgroups, worker.fuel));
         state.invocation.trim();
         if state.reclaim() {
             self.return_worker(hint, state);
@@ -420,10 +424,10 @@ impl VmvxWorker {
         self.borrowed[BINDINGS..].iter().try_for_each(|buffer| self.list.push(Value::Ref(buffer.clone())))
     }
 
-    /// Runs workgroups sequentially, with the fuel of the call that submitted them, or within the worker's own limits if there is none.
+    /// Runs workgroups of a function, which may be coarsened, sequentially, with the fuel of the call that submitted them, or within the worker's own limits if there is none.
     fn run(
         &mut self,
-        function: usize,
+        function: (usize, u32),
         arguments: &DispatchArguments<'_>,
         mut workgroups: Range<u64>,
         fuel: &mut Fuel,
@@ -446,17 +450,22 @@ impl VmvxWorker {
         }
     }
 
-    fn run_part(&mut self, function: usize, arguments: &DispatchArguments<'_>, workgroups: Range<u64>) -> Result<()> {
+    fn run_part(
+        &mut self,
+        (function, coarsening): (usize, u32),
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+    ) -> Result<()> {
         let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
-        let mut workgroups = Workgroups { operands: &self.borrowed, arguments, cursor };
+        let mut workgroups = Workgroups { operands: &self.borrowed, coarsening, arguments, cursor };
         if let Some((kernels, state)) = &self.compiled {
             return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
         let (call, invocation, list) = (&mut self.call, &mut self.invocation, Ref::from(self.list.clone()));
-        workgroups.run(1, &mut |local_memory, constants, _, numbers, _| {
+        workgroups.run(&mut |local_memory, constants, _, numbers, _| {
             call.clear();
             [local_memory, constants, &list].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
@@ -496,18 +505,20 @@ type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Re
 pub struct Workgroups<'a> {
     /// Local memory, constants, then the bindings.
     operands: &'a [Ref],
+    /// The most workgroups along x of a call.
+    coarsening: u32,
     arguments: &'a DispatchArguments<'a>,
     cursor: Cursor,
 }
 
 impl Workgroups<'_> {
-    /// Calls a kernel for at most so many workgroups that follow each other along x, until all have run: with local memory, constants,
-    /// bindings, the numeric arguments of its signature, which are those of the first workgroup, and the number of workgroups.
+    /// Calls a kernel until all workgroups have run: with local memory, constants, bindings, the numeric arguments of its signature, which
+    /// are those of the first workgroup of the call, and the number of workgroups, which is one unless the kernel is coarsened.
     ///
     /// # Errors
     /// Errors of the kernel.
-    pub fn run(&mut self, most: u32, kernel: CallKernel<'_>) -> Result<()> {
-        self.run_inlined(most, kernel)
+    pub fn run(&mut self, kernel: CallKernel<'_>) -> Result<()> {
+        self.run_inlined(kernel)
     }
 
     /// The same, with the kernel's code in the caller's.
@@ -517,7 +528,6 @@ impl Workgroups<'_> {
     #[inline(always)]
     pub fn run_inlined(
         &mut self,
-        most: u32,
         mut kernel: impl FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Result<()>,
     ) -> Result<()> {
         let [local_memory, constants, bindings @ ..] = self.operands else {
@@ -531,7 +541,7 @@ impl Workgroups<'_> {
             for (slot, number) in numbers.iter_mut().zip([x, y, z, size_x, size_y, size_z, count_x, count_y, count_z]) {
                 *slot = number as i32;
             }
-            let count = self.cursor.along_x(most);
+            let count = self.cursor.along_x(self.coarsening);
             if let Err(error) = kernel(local_memory, constants, bindings, numbers, count.into()) {
                 let place = match count {
                     1 => format!("workgroup {x},{y},{z}"),

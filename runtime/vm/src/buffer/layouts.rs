@@ -126,13 +126,11 @@ impl Layouts {
     /// The elements of all iterations are within the constant.
     #[cold]
     unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
-        // What pads lines does not count: a part may be all of the constant.
         let bytes = layout.elements().checked_mul(WIDTH)?;
         let limit = constant.length.min(MAX_BYTES);
         let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
-        let length = layout.length().checked_mul(WIDTH);
-        let Some(copied) = length.and_then(|length| Buffer::zeroed(length as u64, ALIGNMENT, None).ok()) else {
+        let Ok(copied) = Buffer::zeroed(bytes as u64, ALIGNMENT, None) else {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return None;
         };
