@@ -84,3 +84,36 @@ impl Cursor {
         Error::out_of_range(format!("workgroups {range:?} of a grid of {count_x}x{count_y}x{count_z}"))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// The position of the first workgroup and the number of those in each call.
+    fn calls(count: [u32; 3], range: Range<u64>, coarsening: u32) -> Vec<(u32, u32, u32)> {
+        let mut cursor = Cursor::new(count, range).unwrap().unwrap();
+        let mut calls = Vec::new();
+        loop {
+            let workgroups = cursor.along_x(coarsening);
+            calls.push((cursor.x, cursor.y, workgroups));
+            if !cursor.advance_along_x(workgroups) {
+                return calls;
+            }
+        }
+    }
+
+    #[test]
+    fn calls_are_of_one_row_and_begin_at_multiples() {
+        assert_eq!(calls([10, 2, 1], 0..20, 4), [(0, 0, 4), (4, 0, 4), (8, 0, 2), (0, 1, 4), (4, 1, 4), (8, 1, 2)]);
+        assert_eq!(calls([10, 2, 1], 3..13, 8), [(3, 0, 5), (8, 0, 2), (0, 1, 3)]);
+        assert_eq!(calls([3, 1, 1], 0..3, 0), [(0, 0, 1), (1, 0, 1), (2, 0, 1)]);
+        // Positions beyond those of kernels stay single.
+        let last = 1u64 << 31;
+        assert_eq!(
+            calls([u32::MAX, 1, 1], last - 2..last + 2, 64).iter().map(|call| call.2).collect::<Vec<_>>(),
+            [2, 1, 1]
+        );
+    }
+}
