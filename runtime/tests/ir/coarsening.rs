@@ -77,11 +77,20 @@ fn kernel(random: &mut Random) -> String {
     };
     let mut writer = Writer { random, text: String::new(), blocks: 1 };
     let unused = if writer.random.next(12) == 0 { "%i30 = vm.add.i32 %i0, %i0" } else { "%i30 = vm.const.i32 16" };
+    // Computed with 32 bits again.
+    let narrow = match writer.random.next(4) {
+        0 => {
+            "%i32 = vm.trunc.i64.i32 %i4:5\n  %i33 = vm.const.i32 2\n  %i32 = vm.mul.i32 %i32, %i33\n  \
+             %i4:5 = vm.ext.i32.i64.s %i32"
+        }
+        _ => "%i32 = vm.const.i32.zero",
+    };
     for line in [
         &format!("%i4:5 = vm.ext.i32.i64.{sign} %i0"),
         "%i6:7 = vm.const.i64.zero",
         "%i8:9 = vm.const.i64 1",
         &format!("%i10:11 = vm.const.i64 {step}"),
+        narrow,
         "%i10:11 = vm.mul.i64 %i4:5, %i10:11",
         unused,
         "%i31 = vm.buffer.load.f32 %r0, %i6:7",

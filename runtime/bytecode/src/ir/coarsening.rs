@@ -200,7 +200,9 @@ impl Outermost {
 
 /// The values of a kernel that differ between workgroups.
 struct Values {
-    /// What is computed from the position, in order; the first are extensions of the position to 64 bits.
+    /// The position, an `i32`.
+    position: Value,
+    /// What is computed from it, in order. Whatever uses the position itself extends it to 64 bits.
     computed: Vec<Inst>,
     /// The lengths of buffers that each workgroup has for itself, in bytes.
     temporaries: IndexMap<Value, u64>,
@@ -217,7 +219,7 @@ impl Values {
         let position = argument(arguments.position).filter(|position| kernel.ty(*position) == Type::i32)?;
         let positions = Positions::of(kernel);
         let mut values =
-            Values { computed: Vec::new(), temporaries: IndexMap::default(), bindings: IndexMap::default() };
+            Values { position, computed: Vec::new(), temporaries: IndexMap::default(), bindings: IndexMap::default() };
         let mut differs: IndexMap<Value, ()> = IndexMap::default();
         for inst in row.blocks.iter().flat_map(|block| &kernel.block(*block).instructions) {
             let (mut uses_position, mut is_same) = (false, true);
@@ -226,7 +228,7 @@ impl Values {
                 is_same &= !differs.contains(operand.value());
             });
             match &inst.op {
-                op if uses_position && !is_extension(op) => return None,
+                op if uses_position && !extends(op, position) => return None,
                 op if uses_position || kernel.is_arithmetic(op, &positions) => {
                     if uses_position || !is_same {
                         inst.results.iter().for_each(|result| _ = differs.insert(*result, ()));
@@ -248,10 +250,10 @@ impl Values {
         (is_closed && !values.computed.is_empty()).then_some(values)
     }
 
-    /// The bytes that a workgroup writes, where those are known, and each of its own buffers is accessed only within: a call for several
-    /// does not notice where one accesses what another one has.
+    /// The bytes that a workgroup allocates, and writes otherwise, where those are known, and each of its own buffers is accessed only within:
+    /// a call for several does not notice where one accesses what another one has.
     fn bytes_written(&self, nests: &Nests) -> Option<u64> {
-        let mut written: IndexMap<Value, u64> = IndexMap::default();
+        let mut written = self.temporaries.clone();
         for (nest, view) in nests.found.iter().flat_map(|nest| nest.views.iter().map(move |view| (nest, view))) {
             if let Some(length) = self.temporaries.get(view.buffer) {
                 is_within(nest, view, *length).then_some(())?;
@@ -337,7 +339,7 @@ impl Values {
                 computed.insert(*result, value);
                 *result = value;
             }
-            if is_extension(&inst.op) {
+            if extends(&inst.op, self.position) {
                 // Positions are numbers of 31 bits, so that the sum of 64 bits is the extension of theirs.
                 instructions.push(evaluation(Opcode::AddI64, &[inst.results[0], workgroup], own.results[0], offset));
                 continue;
@@ -386,8 +388,9 @@ fn rename(computed: &IndexMap<Value, Value>, value: &mut Value) {
     *value = computed.get(*value).copied().unwrap_or(*value);
 }
 
-fn is_extension(op: &Op) -> bool {
-    matches!(op, Op::Eval { opcode: Opcode::ExtI32I64S | Opcode::ExtI32I64U, .. })
+/// Whether an operation extends an `i32` to 64 bits.
+fn extends(op: &Op, value: Value) -> bool {
+    matches!(op, Op::Eval { opcode: Opcode::ExtI32I64S | Opcode::ExtI32I64U, operands } if operands[..] == [value])
 }
 
 fn evaluation(opcode: Opcode, operands: &[Value], result: Value, offset: u32) -> Inst {
