@@ -45,12 +45,21 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Makes a kernel of an exported function, if it has the signature of one: coarsens it, and passes its bindings.
-    pub(crate) fn of(module: &VerifiedModule, body: &mut Function) -> Option<Kernel> {
+    /// Makes a kernel of an exported function, if it has the signature of one. `may_change` allows to change it: to pass its bindings, and to
+    /// coarsen it if sums stay in order, as their order depends on the loops otherwise.
+    pub(crate) fn prepare(
+        module: &VerifiedModule,
+        body: &mut Function,
+        may_change: bool,
+        reassociate: bool,
+    ) -> Option<Kernel> {
         let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
         is_kernel(&arguments, &body.results).then_some(())?;
         let mut kernel = Kernel { workgroups: 1, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
-        if let Some(coarsened) = body.coarsened(&COARSENED_ALONG) {
+        if !may_change {
+            return Some(kernel);
+        }
+        if !reassociate && let Some(coarsened) = body.coarsened(&COARSENED_ALONG) {
             (*body, kernel.workgroups) = (coarsened.function, coarsened.most);
         }
         let mut attributes = module.function_attributes(body.ordinal);
@@ -88,7 +97,7 @@ impl Kernel {
         let call = module::call(facts, &passed.collect::<Vec<TokenStream>>());
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
         let taken = match &self.bindings {
-            None => quote!(let bindings = &support::list_of_bindings(bindings)?;),
+            None => quote!(let bindings = &list;),
             Some(ordinals) => {
                 let names = ordinals.iter().map(|ordinal| format_ident!("{}", binding_name(ordinal)));
                 let ordinals = ordinals.iter().map(|ordinal| Literal::u32_unsuffixed(*ordinal));
@@ -102,8 +111,16 @@ impl Kernel {
     }
 }
 
+/// The prefix of the names of bindings.
+const BINDING: &str = "binding_";
+
 fn binding_name(ordinal: &u32) -> String {
-    format!("binding_{ordinal}")
+    format!("{BINDING}{ordinal}")
+}
+
+/// Whether a variable of the closures that call kernels has a name, which no function may have then.
+pub(crate) fn is_variable(name: &str) -> bool {
+    ARGUMENT_NAMES.contains(&name) || [WORKGROUPS, "list"].contains(&name) || name.starts_with(BINDING)
 }
 
 /// Whether a signature is that of a kernel.

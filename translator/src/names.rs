@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 use incarnate_bytecode::VerifiedModule;
 use proc_macro2::{Ident, Span};
 
+use crate::kernels::is_variable;
+
 /// The most characters of an identifier, without the suffix that makes it unique.
 const IDENTIFIER_LENGTH: usize = 64;
 /// The most characters of a text in a comment.
@@ -153,7 +155,7 @@ fn capitalised(word: &str) -> String {
 fn is_used(name: &str) -> bool {
     let letters = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let variable = letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase());
-    variable || USED.contains(&name) || RESERVED.contains(&name) || name.starts_with(USED_PREFIX)
+    variable || USED.contains(&name) || RESERVED.contains(&name) || name.starts_with(USED_PREFIX) || is_variable(name)
 }
 
 /// Text on one line of a comment or message. Control characters, changes of the writing direction and invisible characters are

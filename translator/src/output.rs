@@ -259,6 +259,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
         let call = kernel.closure(facts);
+        let list = kernel.bindings.is_none().then(|| quote!(let list = workgroups.list()?;));
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
@@ -275,7 +276,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
             }
         };
         if !facts.is_inlined {
-            return row(quote!(|#state, #stack, workgroups| workgroups.run(&mut #call)));
+            return row(quote!(|#state, #stack, workgroups| { #list workgroups.run(&mut #call) }));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -290,6 +291,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
+                    #list
                     workgroups.run_inlined(#[inline(always)] #call)
                 }
             }

@@ -120,7 +120,12 @@ fn hal_calls() {
 /// A translated executable with its table of kernels.
 #[test]
 fn vmvx_kernel() {
-    compare("vmvx_kernel.rs", model("simple_mul/vmvx.vmfb"), "        /// The kernels:", "\n    }\n}\n");
+    compare(
+        "vmvx_kernel.rs",
+        model("simple_mul/vmvx.vmfb"),
+        "        /// The exports that are kernels.",
+        "\n    }\n}\n",
+    );
 }
 
 /// The interface that programs call.

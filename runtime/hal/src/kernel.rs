@@ -23,8 +23,7 @@ pub struct FunctionInfo {
     pub sequential: bool,
     /// Bit `i` is set where binding `i` is known to be read only, whatever the function is given. Machine code does not say.
     pub read_only_bindings: u64,
-    /// The workgroups along x that one call of the function runs: chunks of a dispatch should begin at multiples of so many. 0 and 1 are
-    /// one.
+    /// The workgroups along x that one call of the function runs: chunks of a dispatch should begin at multiples of so many. 0 means one.
     pub coarsening: u32,
     /// Workgroup size as compiled, x, y, z; 0 or 1 where it has no meaning.
     pub workgroup_size: [u32; 3],

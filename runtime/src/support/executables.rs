@@ -58,7 +58,7 @@ mod with_std {
     use crate::hal::local::loaders::{CompiledKernels, VmvxExecutable};
     use crate::hal::local::{ExecutableParameters, LocalExecutable};
     use crate::processor;
-    use crate::support::{Buffer, Description, List, Stack, State, TranslatedModule, Value, ValueType};
+    use crate::support::{Description, Stack, State, TranslatedModule};
     use crate::vm::ModuleState;
 
     /// Calls a kernel for a range of workgroups.
@@ -76,17 +76,6 @@ mod with_std {
     #[cold]
     fn no_binding(ordinal: u32, count: usize) -> Error {
         Error::out_of_range(format!("binding {ordinal} of a dispatch with {count}"))
-    }
-
-    /// Creates the list of bindings, for kernels that do more with it than to take bindings.
-    ///
-    /// # Errors
-    /// Those of [`List::push`].
-    #[cold]
-    pub fn list_of_bindings(bindings: &[Ref]) -> Result<Ref> {
-        let list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
-        bindings.iter().try_for_each(|binding| list.push(Value::Ref(binding.clone())))?;
-        Ok(Ref::from(list))
     }
 
     /// A kernel that is compiled for several sets of target features.

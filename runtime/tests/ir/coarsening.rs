@@ -29,24 +29,35 @@ impl Writer<'_> {
         self.text.push_str(&format!("  {line}\n"));
     }
 
-    /// Writes loops of the given counts around a body; the counters are `%i20:21` and `%i22:23`.
+    /// Writes loops of the given counts around a body; the counters are `%i20:21` and `%i22:23`. Rarely the outer loop takes the
+    /// position as an argument.
     fn loops(&mut self, counts: [String; 2], body: &[String]) {
+        let position = if self.random.next(10) == 0 { ", %i0->%i60" } else { "" };
         let first = self.blocks;
         self.blocks += 6;
         for (depth, count) in counts.iter().enumerate() {
             let (counter, bound) = (20 + depth * 2, 24 + depth * 2);
             let (head, next) = (first + depth * 2, first + depth * 2 + 1);
             self.line(&format!("%i{bound}:{} = {count}", bound + 1));
-            self.line(&format!("vm.br ^bb{head}(%i6->%i{counter}, %i7->%i{})", counter + 1));
+            let position = if depth == 0 { position } else { "" };
+            self.line(&format!("vm.br ^bb{head}(%i6->%i{counter}, %i7->%i{}{position})", counter + 1));
             let test = format!("%i28 = vm.cmp.lt.i64.s %i{counter}:{}, %i{bound}:{}", counter + 1, bound + 1);
             self.text.push_str(&format!("^bb{head}:\n  {test}\n"));
             self.line(&format!("vm.cond_br %i28, ^bb{next}(), ^bb{}()", first + 4 + depth));
             self.text.push_str(&format!("^bb{next}:\n"));
         }
         body.iter().for_each(|line| self.line(line));
+        if !position.is_empty() {
+            self.line("%i62:63 = vm.ext.i32.i64.s %i60");
+            self.line("%i50 = vm.buffer.load.f32 %r2, %i62:63");
+            self.line("vm.buffer.store.f32 %i50, %r4, %i42:43");
+        }
         for depth in [1, 0] {
             let counter = 20 + depth * 2;
             self.line(&format!("%i{counter}:{} = vm.add.i64 %i{counter}:{}, %i8:9", counter + 1, counter + 1));
+            if depth == 0 && !position.is_empty() {
+                self.line("%i60 = vm.add.i32 %i60, %i61");
+            }
             self.line(&format!("vm.br ^bb{}()", first + depth * 2));
             self.text.push_str(&format!("^bb{}:\n", first + 4 + depth));
         }
@@ -89,6 +100,7 @@ fn kernel(random: &mut Random) -> String {
         &format!("%i4:5 = vm.ext.i32.i64.{sign} %i0"),
         "%i6:7 = vm.const.i64.zero",
         "%i8:9 = vm.const.i64 1",
+        "%i61 = vm.const.i32 1",
         &format!("%i10:11 = vm.const.i64 {step}"),
         narrow,
         "%i10:11 = vm.mul.i64 %i4:5, %i10:11",
@@ -107,6 +119,12 @@ fn kernel(random: &mut Random) -> String {
     }
     let count = |number: usize| format!("vm.const.i64 {number}");
     for nest in 0..1 + writer.random.next(4) {
+        // Computed between nests, and only used behind.
+        if writer.random.next(8) == 0 {
+            writer.line("%i64:65 = vm.const.i64 7");
+            writer.line("%i66:67 = vm.ext.i32.i64.s %i0");
+            writer.line("%i66:67 = vm.div.i64.s %i66:67, %i64:65");
+        }
         let rows = match writer.random.next(40) {
             0 => String::from("vm.add.i64 %i4:5, %i8:9"),
             _ => count(rows),

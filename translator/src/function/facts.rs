@@ -55,7 +55,7 @@ pub(super) fn analyze<'m>(
         body.simplify(Some(semantics::fold));
         super::deferred_fences::defer(body, &imports);
     }
-    let kernels = if is_executable { kernels(module, &mut bodies) } else { vec![None; bodies.len()] };
+    let kernels = if is_executable { kernels(module, &mut bodies, reassociate) } else { vec![None; bodies.len()] };
     for (body, budget) in bodies.iter_mut().zip(&mut budgets) {
         ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
     }
@@ -105,14 +105,15 @@ pub(super) fn analyze<'m>(
     Ok(analysis)
 }
 
-/// Makes kernels of the functions that an executable exports and does not call itself.
-fn kernels(module: &VerifiedModule, bodies: &mut [Function]) -> Vec<Option<Kernel>> {
+/// Makes kernels of the functions that an executable exports; those that it calls itself stay as they are.
+fn kernels(module: &VerifiedModule, bodies: &mut [Function], reassociate: bool) -> Vec<Option<Kernel>> {
     let called: HashSet<u32> = bodies.iter().flat_map(internal_callees).collect();
     let mut kernels = vec![None; bodies.len()];
-    for export in module.exports().map(|export| export.function).filter(|function| !called.contains(function)) {
+    for export in module.exports().map(|export| export.function) {
         let kernel: &mut Option<Kernel> = &mut kernels[export as usize];
         if kernel.is_none() {
-            *kernel = Kernel::of(module, &mut bodies[export as usize]);
+            let may_change = !called.contains(&export);
+            *kernel = Kernel::prepare(module, &mut bodies[export as usize], may_change, reassociate);
         }
     }
     kernels

@@ -1,11 +1,10 @@
-/// The kernels: the ordinal of the export, the function, and a bit set of the bindings that it only reads.
-pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
-    (
-        0,
-        |_state, _stack, workgroups| {
+/// The exports that are kernels.
+pub static KERNELS: &[support::ExportedKernel] = &[
+    support::ExportedKernel {
+        export: 0,
+        function: |_state, _stack, workgroups| {
             workgroups
                 .run(
-                    1,
                     &mut |
                         local_memory,
                         constants,
@@ -44,8 +43,9 @@ pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
                     },
                 )
         },
-        3,
-    ),
+        read_only_bindings: 3,
+        coarsening: 1,
+    },
 ];
 
 /// `@simple_mul_dispatch_0_elementwise_4_f32`

@@ -15,7 +15,7 @@ impl Function {
     /// Returns None, and changes nothing, where the kernel uses the list in any other way.
     pub fn pass_bindings(&mut self, at: usize, count: usize, is_buffer: impl Fn(TypeId) -> bool) -> Option<Vec<u32>> {
         let list = *self.arguments().get(at)?;
-        let mut bindings: IndexMap<u32, Vec<Value>> = IndexMap::default();
+        let mut taken: Vec<(u32, Value)> = Vec::new();
         let mut is_passed = true;
         for block in &self.blocks {
             for inst in &block.instructions {
@@ -23,9 +23,7 @@ impl Function {
                     Op::ListGetRef { list: from, index, type_def, take: false } if *from == list => {
                         let ordinal = self.constant_bits(*index).filter(|ordinal| *ordinal < count as u64)?;
                         is_passed &= is_buffer(*type_def);
-                        let mut results = bindings.get(ordinal as u32).cloned().unwrap_or_default();
-                        results.extend(&inst.results);
-                        bindings.insert(ordinal as u32, results);
+                        taken.extend(inst.results.iter().map(|result| (ordinal as u32, *result)));
                     }
                     op => op.visit(|operand| is_passed &= operand.value() != list),
                 }
@@ -41,11 +39,16 @@ impl Function {
         let mut replacements = self.identity();
         let mut arguments = self.arguments().to_vec();
         arguments.truncate(at);
-        for (_, results) in bindings.iter() {
-            let argument = self.value(Type::Ref, Definition::Parameter(Block::ENTRY, 0));
-            arguments.push(argument);
-            replacements.push(argument);
-            results.iter().for_each(|result| replacements[result.index()] = argument);
+        taken.sort_unstable();
+        let mut bindings: Vec<u32> = Vec::new();
+        for (ordinal, result) in taken {
+            if bindings.last() != Some(&ordinal) {
+                bindings.push(ordinal);
+                let argument = self.value(Type::Ref, Definition::Parameter(Block::ENTRY, 0));
+                arguments.push(argument);
+                replacements.push(argument);
+            }
+            replacements[result.index()] = arguments[arguments.len() - 1];
         }
         arguments.extend(&self.arguments()[at + 1..]);
         for (position, argument) in arguments.iter().enumerate() {
@@ -55,7 +58,7 @@ impl Function {
         let is_of_list = |op: &Op| matches!(op, Op::ListGetRef { list: from, .. } if *from == list);
         self.blocks.iter_mut().for_each(|block| block.instructions.retain(|inst| !is_of_list(&inst.op)));
         self.replace(&replacements);
-        Some(bindings.keys().collect())
+        Some(bindings)
     }
 }
 

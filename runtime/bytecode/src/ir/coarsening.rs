@@ -22,8 +22,10 @@ use crate::trip_count::is_injective;
 
 /// The bytes that workgroups of one call write: half of a small L1 cache, so that a nest finds what the one before has written.
 const BYTES: u64 = 16 << 10;
-/// The most workgroups of a call.
+/// The most workgroups of a call. Powers of two divide what is run between two readings of the clock.
 const MOST: u64 = 64;
+/// The most nests of a kernel, each of which gets a copy of what is computed from the position. Those of compilers have some ten.
+const MAX_NESTS: usize = 32;
 
 /// The arguments of a kernel that coarsening depends on, by position.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +54,7 @@ impl Function {
     #[must_use]
     pub fn coarsened(&self, arguments: &KernelArguments) -> Option<Coarsened> {
         let nests = Nests::of(self);
-        if nests.found.is_empty() || !nests.rejected.is_empty() {
+        if !(1..=MAX_NESTS).contains(&nests.found.len()) || !nests.rejected.is_empty() {
             return None;
         }
         let graph = Graph::of(self);
@@ -77,8 +79,8 @@ impl Function {
     }
 }
 
-/// The most workgroups of those a call may run: so many, or fewer where more write to the same elements, what is in which at the end depends
-/// on their order. None where not all nests have become nests of one loop more.
+/// The most workgroups of those a call may run, a power of two: so many, or fewer. Where workgroups write to the same elements, results depend on
+/// their order. None where not all nests have become nests of one loop more.
 fn most_apart(function: &Function, before: &Nests, count: Value, most: u64) -> Option<u64> {
     let nests = Nests::of(function);
     let is_coarse = |nest: &Nest| nest.loops[0].test.bound == Affine::invariant(count);
@@ -91,7 +93,7 @@ fn most_apart(function: &Function, before: &Nests, count: Value, most: u64) -> O
             .iter()
             .all(|nest| nest.views.iter().filter(|view| view.written).all(|view| writes_apart(nest, view, *most)))
     };
-    (2..=most).rev().find(write_apart)
+    (1..=most.ilog2()).rev().map(|power| 1 << power).find(write_apart)
 }
 
 /// Whether iterations that differ in loops which move a view have different elements of it, the first loop among those.
@@ -118,11 +120,14 @@ struct Outermost {
 }
 
 impl Row {
-    /// Returns them where every block and every nest runs once.
+    /// Returns them where every block and every nest runs once, and only the nests' loops take arguments.
     fn of(kernel: &Function, loops: &Loops, nests: &Nests) -> Option<Row> {
         let mut row = Row { blocks: Vec::new(), loops: Vec::new() };
         let mut at = Block::ENTRY;
         loop {
+            if at != Block::ENTRY && !kernel.block(at).parameters.is_empty() {
+                return None;
+            }
             row.blocks.push(at);
             let mut edge = match &kernel.block(at).terminator {
                 Terminator::Return(_) => return (row.loops.len() == nests.found.len()).then_some(row),
@@ -159,7 +164,7 @@ impl Outermost {
         leaving
     }
 
-    /// Whether nothing but the loop uses what it defines, and it does not use the position itself.
+    /// Whether nothing but the loop uses what it defines, and neither the loop nor a branch uses the position itself.
     fn is_closed(&self, kernel: &Function, position: Value) -> bool {
         let is_own = |value: Value| match kernel.definition(value) {
             Definition::Constant(_) => false,
@@ -173,10 +178,15 @@ impl Outermost {
             };
             data.instructions.iter().for_each(|inst| inst.op.visit(|operand| uses(operand.value(), is_inside)));
             data.terminator.visit(|operand| uses(operand.value(), is_inside));
+            let mut passes_position = false;
             data.terminator.visit_edges(|edge| {
                 let is_inside = is_inside && self.has(edge.target);
-                edge.arguments.iter().for_each(|operand| uses(operand.value, is_inside));
+                edge.arguments.iter().for_each(|operand| {
+                    uses(operand.value, is_inside);
+                    passes_position |= operand.value == position;
+                });
             });
+            is_closed &= !passes_position;
         }
         is_closed
     }
@@ -198,7 +208,7 @@ impl Outermost {
     }
 }
 
-/// The values of a kernel that differ between workgroups.
+/// What the nests of a kernel depend on.
 struct Values {
     /// The position, an `i32`.
     position: Value,
@@ -250,8 +260,8 @@ impl Values {
         (is_closed && !values.computed.is_empty()).then_some(values)
     }
 
-    /// The bytes that a workgroup allocates, and writes otherwise, where those are known, and each of its own buffers is accessed only within:
-    /// a call for several does not notice where one accesses what another one has.
+    /// The bytes that a workgroup allocates and writes. None where those are not known, where it writes to anything but bindings and its own
+    /// buffers, and where it may access elements outside of these: in a call for several, those would be another workgroup's.
     fn bytes_written(&self, nests: &Nests) -> Option<u64> {
         let mut written = self.temporaries.clone();
         for (nest, view) in nests.found.iter().flat_map(|nest| nest.views.iter().map(move |view| (nest, view))) {
@@ -295,7 +305,8 @@ impl Values {
         let [zero, one] = [0, 1].map(|number| function.constant(Type::i64, number));
         let workgroup = function.value(Type::i64, Definition::Parameter(outer, 0));
         let (goes_on, next) = (function.result(Type::i32, outer), function.result(Type::i64, latch));
-        let (instructions, computed) = self.of_workgroup(function, body, workgroup, offset);
+        let needed = self.needed(function, inner);
+        let (instructions, computed) = of_workgroup(function, &needed, (self.position, workgroup), (body, offset));
         let to_outer = |argument: Value| Edge { arguments: alloc::vec![argument.into()], ..Edge::new(outer) };
         let mut entering = inner.redirect(function, inner.header, false, &to_outer(zero))?;
         for operand in &mut entering.arguments {
@@ -322,32 +333,31 @@ impl Values {
         Some(())
     }
 
-    /// What a workgroup of the loop computes from its position, and the values that stand for those of a single one.
-    fn of_workgroup(
-        &self,
-        function: &mut Function,
-        body: Block,
-        workgroup: Value,
-        offset: u32,
-    ) -> (Vec<Inst>, IndexMap<Value, Value>) {
-        let (mut instructions, mut computed) = (Vec::new(), IndexMap::default());
-        for inst in &self.computed {
-            let mut own = inst.clone();
-            own.offset = offset;
-            for result in &mut own.results {
-                let value = function.result(function.ty(*result), body);
-                computed.insert(*result, value);
-                *result = value;
+    /// What is computed from the position for a loop of the kernel, in order.
+    fn needed(&self, function: &Function, inner: &Outermost) -> Vec<Inst> {
+        let mut used: IndexMap<Value, ()> = IndexMap::default();
+        for (block, data) in function.iter() {
+            let is_inside = inner.has(block);
+            let mut uses = |value: Value| _ = used.insert(value, ());
+            if is_inside {
+                data.instructions.iter().for_each(|inst| inst.op.visit(|operand| uses(operand.value())));
+                data.terminator.visit(|operand| uses(operand.value()));
             }
-            if extends(&inst.op, self.position) {
-                // Positions are numbers of 31 bits, so that the sum of 64 bits is the extension of theirs.
-                instructions.push(evaluation(Opcode::AddI64, &[inst.results[0], workgroup], own.results[0], offset));
-                continue;
-            }
-            own.op.visit_mut(|mut operand| rename(&computed, operand.value_mut()));
-            instructions.push(own);
+            data.terminator.visit_edges(|edge| {
+                if is_inside || edge.target == inner.header {
+                    edge.arguments.iter().for_each(|operand| uses(operand.value));
+                }
+            });
         }
-        (instructions, computed)
+        let mut needed: Vec<Inst> = Vec::new();
+        for inst in self.computed.iter().rev() {
+            if inst.results.iter().any(|result| used.contains(*result)) {
+                inst.op.visit(|operand| _ = used.insert(operand.value(), ()));
+                needed.push(inst.clone());
+            }
+        }
+        needed.reverse();
+        needed
     }
 
     /// Puts a workgroup's values in the place of a single one's in a loop, and moves accesses of its buffers to its part of them.
@@ -382,6 +392,33 @@ impl Values {
             function.blocks[block.index()].instructions = moved;
         }
     }
+}
+
+/// What a workgroup of a loop computes from its position, and the values that stand for those of a single one.
+fn of_workgroup(
+    function: &mut Function,
+    needed: &[Inst],
+    (position, workgroup): (Value, Value),
+    (body, offset): (Block, u32),
+) -> (Vec<Inst>, IndexMap<Value, Value>) {
+    let (mut instructions, mut computed) = (Vec::new(), IndexMap::default());
+    for inst in needed {
+        let mut own = inst.clone();
+        own.offset = offset;
+        for result in &mut own.results {
+            let value = function.result(function.ty(*result), body);
+            computed.insert(*result, value);
+            *result = value;
+        }
+        if extends(&inst.op, position) {
+            // Positions are numbers of 31 bits, so that the sum of 64 bits is the extension of theirs.
+            instructions.push(evaluation(Opcode::AddI64, &[inst.results[0], workgroup], own.results[0], offset));
+            continue;
+        }
+        own.op.visit_mut(|mut operand| rename(&computed, operand.value_mut()));
+        instructions.push(own);
+    }
+    (instructions, computed)
 }
 
 fn rename(computed: &IndexMap<Value, Value>, value: &mut Value) {

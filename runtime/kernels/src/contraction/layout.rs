@@ -75,7 +75,9 @@ impl Layout {
         is_other_computed: bool,
         most: usize,
     ) -> Option<Layout> {
-        let layout = Layout::candidate(loops, side)?;
+        // In panels, or in lines where those make too many axes.
+        let candidate = |panel: usize| Layout::candidate(loops, side, panel);
+        let layout = candidate(PANEL).or_else(|| candidate(usize::MAX))?;
         if layout.elements() > most {
             return None;
         }
@@ -87,13 +89,13 @@ impl Layout {
         (cycles(layout.loops())? < cycles(loops)?).then_some(layout)
     }
 
-    fn candidate(loops: &[Loop], side: Side) -> Option<Layout> {
+    fn candidate(loops: &[Loop], side: Side, panel: usize) -> Option<Layout> {
         let mut merged = List::merged(loops)?;
         let columns = merged.columns(side)?;
         if side.stride(&merged.as_slice()[columns]) == 1 {
             return None;
         }
-        let columns = merged.split(columns, PANEL)?;
+        let columns = merged.split(columns, panel)?;
         let loops = merged.as_slice();
         let count = loops.len();
         let mut layout = Layout { count, ..Layout::default() };
@@ -158,8 +160,8 @@ impl List {
         (0..self.count).filter(|at| is_column(&self.loops[*at])).max_by_key(|at| self.loops[*at].count)
     }
 
-    /// Makes two loops of one that has more iterations than `length` and a multiple of those; returns the position of that, or of the inner
-    /// one, of `length` iterations. None for too many loops.
+    /// Splits a loop whose trip count is a multiple of `length`, and more, into two, of which the inner one has that trip count. Returns the
+    /// position of the inner one, or of the loop as it was. None for too many loops.
     fn split(&mut self, at: usize, length: usize) -> Option<usize> {
         let Loop { count, output, left, right } = self.loops[at];
         if count <= length || !count.is_multiple_of(length) {

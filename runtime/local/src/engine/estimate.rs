@@ -36,6 +36,18 @@ pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
     wanted.min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
 }
 
+/// The longest time of workgroups that stay together in a chunk because one call of a kernel runs them.
+const LONGEST_UNIT: u64 = 8 * MINIMUM_CHUNK;
+
+/// The number of workgroups that stay together in the chunks of a dispatch that takes so long: those of a call, or whole rows where calls do
+/// not end where rows do. One, where that would keep threads from work.
+pub(super) fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64) -> u64 {
+    let call = coarsening.min(x).max(1);
+    let unit = if x.is_multiple_of(call) || (y, z) == (1, 1) { call } else { x };
+    let units = u64::from(x.div_ceil(unit)).saturating_mul(y.into()).saturating_mul(z.into());
+    if time / units.max(1) > LONGEST_UNIT { 1 } else { unit.into() }
+}
+
 /// The most parts of a divided loop for each thread. Fewer than chunks of a dispatch: operands that parts share are packed by each.
 const PARTS_PER_THREAD: u64 = 2;
 

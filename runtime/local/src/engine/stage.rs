@@ -112,7 +112,7 @@ impl Stage {
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
                 let info = dispatch.executable.functions().get(dispatch.function);
-                unit = info.map_or(1, |info| u64::from(info.coarsening.min(count[0]).max(1)));
+                unit = info.map_or(1, |info| estimate::unit(info.coarsening, count, time));
                 (total, time, info.is_some_and(|info| !info.sequential))
             }
             _ => {
@@ -126,7 +126,8 @@ impl Stage {
             return Ok(());
         }
         let wanted = if divisible { estimate::chunks(time, total.div_ceil(unit), threads) } else { 1 };
-        let chunk = total.div_ceil(wanted).next_multiple_of(unit);
+        let chunk = total.div_ceil(wanted);
+        let chunk = chunk.checked_next_multiple_of(unit).unwrap_or(chunk);
         let start = self.chunks();
         // At most `wanted`, which is a small number for each thread.
         let count = u32::try_from(total.div_ceil(chunk)).unwrap_or(u32::MAX);

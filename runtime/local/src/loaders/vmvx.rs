@@ -1,6 +1,7 @@
 //! The loader of `vmvx-bytecode-fb` executables: nested bytecode modules whose exports are kernels.
 //!
-//! A kernel is a function with the signature [`ENTRY_CONVENTION`], called once for each workgroup:
+//! A kernel is a function with the signature [`ENTRY_CONVENTION`], called once for each workgroup. Translated ones take the bindings as
+//! arguments of their own, and may run several workgroups in a call.
 //!
 //! | argument | |
 //! |---|---|
@@ -512,6 +513,18 @@ pub struct Workgroups<'a> {
 }
 
 impl Workgroups<'_> {
+    /// Creates the list of bindings, for kernels that do more with it than to take bindings.
+    ///
+    /// # Errors
+    /// Those of [`List::push`].
+    #[cold]
+    pub fn list(&self) -> Result<Ref> {
+        let list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
+        let bindings = self.operands.iter().skip(BINDINGS);
+        bindings.into_iter().try_for_each(|binding| list.push(Value::Ref(binding.clone())))?;
+        Ok(Ref::from(list))
+    }
+
     /// Calls a kernel until all workgroups have run: with local memory, constants, bindings, the numeric arguments of its signature, which
     /// are those of the first workgroup of the call, and the number of workgroups, which is one unless the kernel is coarsened.
     ///

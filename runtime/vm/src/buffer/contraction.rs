@@ -364,6 +364,9 @@ const LEAST_TIME: u64 = 20;
 /// Nests of more are none that compilers emit.
 const MAX_DIVIDED: usize = 8;
 
+/// The fewest panels that are divided rather than the columns of each.
+const LEAST_PANELS: usize = 4;
+
 /// What threads share.
 struct Shared<T>(T);
 
@@ -383,7 +386,13 @@ unsafe fn divided<O: Operation>(
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0);
+    // The columns of a panel are not divided if there are panels.
+    let is_within_panel = |inner: &Loop| {
+        let moves = |each: &Loop| (each.left != 0, each.right != 0);
+        let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
+        loops.iter().any(|outer| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer))
+    };
+    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0 && !is_within_panel(&loops[*at]));
     let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
     let Some(longest) = divisible else {
         // SAFETY: promised by the caller.
