@@ -121,3 +121,20 @@ fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
     let units = if time >= 2 * MINIMUM_CHUNK && workgroups > 1 && sequential() { 1 } else { workgroups };
     (time, units, cost.is_some() || workgroups == 0)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workgroups_of_a_call_stay_together_unless_they_take_long() {
+        assert_eq!(unit(8, [64, 1, 1], 0), 8);
+        assert_eq!(unit(64, [8, 2, 1], MINIMUM_CHUNK), 8);
+        // Calls begin anew in each row.
+        assert_eq!((unit(8, [20, 1, 1], 0), unit(8, [20, 4, 1], 0)), (8, 20));
+        assert_eq!((unit(0, [20, 4, 1], 0), unit(1, [20, 4, 1], u64::MAX)), (1, 1));
+        let four = 4 * LONGEST_UNIT;
+        assert_eq!((unit(8, [32, 1, 1], four), unit(8, [32, 1, 1], four + 4)), (8, 1));
+        assert_eq!(unit(64, [u32::MAX; 3], 0), u64::from(u32::MAX));
+    }
+}

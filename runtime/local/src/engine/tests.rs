@@ -38,9 +38,6 @@ const FAIL: u64 = 2;
 const MEET: u64 = 3;
 const PANIC: u64 = 4;
 const DIVIDE: u64 = 5;
-const ALIGNED: u64 = 6;
-/// Workgroups that a call of the function `ALIGNED` runs.
-const COARSENING: u32 = 8;
 
 impl LocalExecutable for Kernels {
     fn functions(&self) -> &[FunctionInfo] {
@@ -78,12 +75,6 @@ impl LocalExecutable for Kernels {
                     }
                 });
                 self.faults.fetch_add(strangers.into_inner(), Ordering::Relaxed);
-            }
-            // Counts workgroups, and notes where they do not begin with those of a call.
-            (ALIGNED, [own]) => {
-                let is_aligned = workgroups.start.is_multiple_of(COARSENING.into());
-                self.faults.fetch_add(usize::from(!is_aligned), Ordering::Relaxed);
-                self.counts[*own as usize].fetch_add(count, Ordering::Relaxed);
             }
             // Without the message that a panic prints.
             (PANIC, [_]) => std::panic::resume_unwind(Box::new("as told")),
@@ -126,9 +117,8 @@ impl Bench {
             name: "kernel".into(),
             ..FunctionInfo::default()
         };
-        let mut functions = vec![function(3, 1)];
-        functions.extend((1..ALIGNED).map(|_| function(1, 1)));
-        functions.push(FunctionInfo { coarsening: COARSENING, ..function(1, 1) });
+        let functions =
+            vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
         let backend = TaskBackend::new(&task).unwrap();
         let engine = backend.engine.clone();
@@ -237,18 +227,6 @@ fn every_workgroup_runs_once_and_after_what_it_waits_for() {
             }
         }
         assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0);
-    }
-}
-
-#[test]
-fn chunks_begin_with_the_workgroups_of_a_call() {
-    for workers in [1, 2, 4] {
-        let bench = Bench::with_workers(workers);
-        for (index, workgroups) in [(0u32, 1000), (1, 64), (2, 9), (3, 5)] {
-            bench.start(&bench.single(ALIGNED, workgroups, &[index]), None).wait(Deadline::NEVER).unwrap();
-            assert_eq!(bench.kernels.counts[index as usize].load(Ordering::Relaxed), u64::from(workgroups));
-        }
-        assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0, "{workers} workers");
     }
 }
 
