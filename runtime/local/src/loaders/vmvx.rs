@@ -346,7 +346,7 @@ impl LocalExecutable for VmvxExecutable {
         let mut state = self.take_worker(hint)?;
         // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
         // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
-        unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
+        unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) };
         let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
         let result = listed.and_then(|()| state.run((function, info.coarsening), arguments, workgroups, worker.fuel));
         state.invocation.trim();
@@ -386,8 +386,9 @@ impl VmvxWorker {
     /// Creates buffers over the operands of a dispatch.
     ///
     /// # Safety
-    /// The memory, and constants that it has the bytes of, must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was dropped.
-    unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) -> Result<()> {
+    /// The memory, and constants that it has the bytes of, must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was
+    /// dropped.
+    unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) {
         let constants = (arguments.constants.as_ptr().cast_mut().cast(), size_of_val(arguments.constants), false);
         let fixed = [(local_memory.as_mut_ptr(), local_memory.len(), true), constants];
         let bindings = arguments.binding_pointers.iter().zip(arguments.binding_lengths).enumerate();
@@ -413,7 +414,6 @@ impl VmvxWorker {
             }
         }
         self.borrowed.truncate(BINDINGS + arguments.binding_pointers.len());
-        Ok(())
     }
 
     /// Fills the list of bindings.
