@@ -37,7 +37,7 @@ const COARSENED_ALONG: KernelArguments = KernelArguments { constants: 1, binding
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     /// The most workgroups that a call runs.
-    pub(crate) workgroups: u32,
+    pub(crate) coarsening: u32,
     /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
     pub(crate) bindings: Option<Vec<u32>>,
     /// A bit set of the bindings that it only reads.
@@ -45,8 +45,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Makes a kernel of an exported function, if it has the signature of one. `may_change` allows to change it: to pass its bindings, and to
-    /// coarsen it if sums stay in order, as their order depends on the loops otherwise.
+    /// Makes a kernel of an exported function, if it has the signature of one. `may_change` allows to change it: to pass its bindings, and
+    /// to coarsen it if sums stay in order, as their order depends on the loops otherwise.
     pub(crate) fn prepare(
         module: &VerifiedModule,
         body: &mut Function,
@@ -55,12 +55,12 @@ impl Kernel {
     ) -> Option<Kernel> {
         let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
         is_kernel(&arguments, &body.results).then_some(())?;
-        let mut kernel = Kernel { workgroups: 1, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
+        let mut kernel = Kernel { coarsening: 1, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
         if !may_change {
             return Some(kernel);
         }
         if !reassociate && let Some(coarsened) = body.coarsened(&COARSENED_ALONG) {
-            (*body, kernel.workgroups) = (coarsened.function, coarsened.most);
+            (*body, kernel.coarsening) = (coarsened.function, coarsened.coarsening);
         }
         let mut attributes = module.function_attributes(body.ordinal);
         // That many bindings a dispatch passes.
@@ -81,8 +81,13 @@ impl Kernel {
                 _ => names.push(name.into()),
             }
         }
-        names.extend((self.workgroups > 1).then(|| WORKGROUPS.into()));
+        names.extend((self.coarsening > 1).then(|| WORKGROUPS.into()));
         names
+    }
+
+    /// Creates the list of bindings, before all workgroups of a dispatch, if the kernel needs it.
+    pub(crate) fn list(&self) -> Option<TokenStream> {
+        self.bindings.is_none().then(|| quote!(let list = workgroups.list()?;))
     }
 
     /// The closure by which the workgroups of a dispatch call the kernel, which is a function of the translated module.
@@ -106,7 +111,7 @@ impl Kernel {
         };
         let named = ARGUMENT_NAMES.map(|name| format_ident!("{name}"));
         let (references, numbers) = named.split_at(REFERENCES);
-        let count = if self.workgroups > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };
+        let count = if self.coarsening > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };
         quote!(|#(#references,)* [#(#numbers),*], #count| { #taken #call })
     }
 }

@@ -245,7 +245,7 @@ fn inline_kernels(analysis: &mut Analysis<'_>) {
     }
 }
 
-/// An executable's kernels: the ordinal of the export, and the facts.
+/// An executable's kernels: the ordinal of the export, the facts, and how it is called.
 fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, &'a Kernel)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
@@ -259,12 +259,12 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
         let call = kernel.closure(facts);
-        let list = kernel.bindings.is_none().then(|| quote!(let list = workgroups.list()?;));
+        let list = kernel.list();
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
         let only_read = proc_macro2::Literal::u64_unsuffixed(kernel.only_read);
-        let coarsening = proc_macro2::Literal::u32_unsuffixed(kernel.workgroups);
+        let coarsening = proc_macro2::Literal::u32_unsuffixed(kernel.coarsening);
         let row = |function: TokenStream| {
             quote! {
                 support::ExportedKernel {

@@ -76,6 +76,35 @@ fn index(register: usize, stride: usize, of_workgroup: bool) -> Vec<String> {
     lines
 }
 
+/// Returns an iteration of a nest, the first one's maybe to clear the workgroup's buffer; `%i40:41` is the index there, `%i42:43` in bindings.
+fn steps(random: &mut Random, is_first: bool) -> &'static [&'static str] {
+    match (is_first, random.next(4)) {
+        // Zeros, or another number.
+        (true, 0) => &["%i50 = vm.const.f32.zero", "vm.buffer.store.f32 %i50, %r5, %i40:41"],
+        (true, 1) => &["vm.buffer.store.f32 %i31, %r5, %i40:41"],
+        // Sums in the workgroup's own buffer.
+        (_, 0 | 1) => &[
+            "%i50 = vm.buffer.load.f32 %r2, %i42:43",
+            "%i51 = vm.buffer.load.f32 %r3, %i40:41",
+            "%i52 = vm.buffer.load.f32 %r5, %i40:41",
+            "%i52 = vm.fma.f32 %i50, %i51, %i52",
+            "vm.buffer.store.f32 %i52, %r5, %i40:41",
+        ],
+        // What follows is computed from it, or from a binding.
+        (_, 2) => &[
+            "%i50 = vm.buffer.load.f32 %r5, %i40:41",
+            "%i50 = vm.add.f32 %i50, %i31",
+            "vm.buffer.store.f32 %i50, %r4, %i42:43",
+        ],
+        _ => &[
+            "%i50 = vm.buffer.load.f32 %r2, %i42:43",
+            "%i51 = vm.buffer.load.f32 %r4, %i42:43",
+            "%i50 = vm.sub.f32 %i51, %i50",
+            "vm.buffer.store.f32 %i50, %r4, %i42:43",
+        ],
+    }
+}
+
 /// Returns a random kernel, most of which can be coarsened.
 fn kernel(random: &mut Random) -> String {
     let (rows, columns) = (1 + random.next(3), 1 + random.next(9));
@@ -133,31 +162,7 @@ fn kernel(random: &mut Random) -> String {
         let mut body = index(40, columns, false);
         body.extend(index(42, stride, is_of_workgroup));
         let columns = count(columns + usize::from(writer.random.next(40) == 0));
-        let steps: &[&str] = match (nest, writer.random.next(4)) {
-            // Zeros, or another number.
-            (0, 0) => &["%i50 = vm.const.f32.zero", "vm.buffer.store.f32 %i50, %r5, %i40:41"],
-            (0, 1) => &["vm.buffer.store.f32 %i31, %r5, %i40:41"],
-            // Sums in the workgroup's own buffer.
-            (_, 0 | 1) => &[
-                "%i50 = vm.buffer.load.f32 %r2, %i42:43",
-                "%i51 = vm.buffer.load.f32 %r3, %i40:41",
-                "%i52 = vm.buffer.load.f32 %r5, %i40:41",
-                "%i52 = vm.fma.f32 %i50, %i51, %i52",
-                "vm.buffer.store.f32 %i52, %r5, %i40:41",
-            ],
-            // What follows is computed from it, or from a binding.
-            (_, 2) => &[
-                "%i50 = vm.buffer.load.f32 %r5, %i40:41",
-                "%i50 = vm.add.f32 %i50, %i31",
-                "vm.buffer.store.f32 %i50, %r4, %i42:43",
-            ],
-            _ => &[
-                "%i50 = vm.buffer.load.f32 %r2, %i42:43",
-                "%i51 = vm.buffer.load.f32 %r4, %i42:43",
-                "%i50 = vm.sub.f32 %i51, %i50",
-                "vm.buffer.store.f32 %i50, %r4, %i42:43",
-            ],
-        };
+        let steps = steps(writer.random, nest == 0);
         body.extend(steps.iter().map(|step| String::from(*step)));
         writer.loops([rows, columns], &body);
     }
@@ -239,7 +244,7 @@ fn random_kernels_run_several_workgroups_as_they_run_single_ones() {
         let mut budget = Budget::of_function(&module, 0);
         let mut function = Function::unsimplified(&module, 0, &mut budget).unwrap();
         function.simplify(Some(semantics::fold));
-        let Some(Coarsened { mut function, most }) = function.coarsened(&ARGUMENTS) else {
+        let Some(Coarsened { mut function, coarsening }) = function.coarsened(&ARGUMENTS) else {
             fine += 1;
             continue;
         };
@@ -250,7 +255,7 @@ fn random_kernels_run_several_workgroups_as_they_run_single_ones() {
         let Some(expected) = one_by_one(&module, workgroups) else { continue };
         let (mut calls, mut first) = (Vec::new(), 0);
         while first < workgroups {
-            let count = (1 + random.next(workgroups - first)).min(most as usize);
+            let count = (1 + random.next(workgroups - first)).min(coarsening as usize);
             calls.push((first as i32, count as i64));
             first += count;
         }

@@ -178,8 +178,8 @@ impl<'m> Analysis<'m> {
 
     /// The remarks about the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopRemark> {
-        let workgroups = |facts: &FunctionFacts| facts.kernel.as_ref().map_or(1, |kernel| kernel.workgroups);
-        let functions = self.bodies.iter().zip(self.functions.iter().map(workgroups));
+        let coarsening = |facts: &FunctionFacts| facts.kernel.as_ref().map_or(1, |kernel| kernel.coarsening);
+        let functions = self.bodies.iter().zip(self.functions.iter().map(coarsening));
         loops::remarks(self.module, functions, self.untrusted, self.scheduling)
     }
 

@@ -279,16 +279,13 @@ impl Shared {
     }
 }
 
-/// A constant of the body of a function that stands within a nest's function, and cannot see what may become parameters of that.
-pub(super) struct Passed {
-    pub(super) name: Ident,
-    pub(super) ty: TokenStream,
-    /// What the nest passes: the constant, or its parameter.
-    pub(super) argument: TokenStream,
-}
-
-/// Gives names to the constants of the body of such a function.
-pub(super) fn pass_constants(body: TokenStream) -> (TokenStream, Vec<Passed>) {
+/// Makes parameters of the constants in the body of a function that stands within a nest's function: it cannot see what may become
+/// parameters of that.
+pub(super) fn pass_constants(
+    body: TokenStream,
+    parameters: &mut Vec<TokenStream>,
+    arguments: &mut Vec<TokenStream>,
+) -> TokenStream {
     let mut constants: Vec<(Kind, u64)> = Vec::new();
     let body = replaced(body, &mut |ident| {
         let found = marked(ident)?;
@@ -298,12 +295,13 @@ pub(super) fn pass_constants(body: TokenStream) -> (TokenStream, Vec<Passed>) {
         });
         Some(format_ident!("constant{position}").to_token_stream())
     });
-    let passed = constants.into_iter().enumerate().map(|(position, (kind, bits))| {
+    for (position, (kind, bits)) in constants.into_iter().enumerate() {
         let ty = KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2);
         let (name, ty) = (format_ident!("constant{position}"), format_ident!("{ty}"));
-        Passed { name, ty: ty.to_token_stream(), argument: constant(kind, bits) }
-    });
-    (body, passed.collect())
+        parameters.push(quote!(#name: #ty));
+        arguments.push(constant(kind, bits));
+    }
+    body
 }
 
 /// Replaces identifiers.

@@ -9,8 +9,8 @@ use crate::TypeId;
 use crate::index_map::IndexMap;
 
 impl Function {
-    /// Makes arguments of the bindings that a kernel takes from its list, in the list's place, and returns their ordinals, ascending. `at` is
-    /// the index of the argument that holds all `count` bindings, all of them buffers.
+    /// Makes arguments of the bindings that a kernel takes from its list, in the list's place, and returns their ordinals, ascending.
+    /// `at` is the index of the argument that holds all `count` bindings, all of them buffers.
     ///
     /// Returns None, and changes nothing, where the kernel uses the list in any other way.
     pub fn pass_bindings(&mut self, at: usize, count: usize, is_buffer: impl Fn(TypeId) -> bool) -> Option<Vec<u32>> {
@@ -28,10 +28,7 @@ impl Function {
                     op => op.visit(|operand| is_passed &= operand.value() != list),
                 }
             }
-            block.terminator.visit(|operand| is_passed &= operand.value() != list);
-            block
-                .terminator
-                .visit_edges(|edge| edge.arguments.iter().for_each(|operand| is_passed &= operand.value != list));
+            block.terminator.visit_values(|value| is_passed &= value != list);
         }
         if !is_passed {
             return None;
@@ -105,8 +102,7 @@ fn of_list(body: &Function, list: Value) -> u64 {
                 op => op.visit(|operand| mark_written(operand.value())),
             }
         }
-        block.terminator.visit(|operand| mark_written(operand.value()));
-        block.terminator.visit_edges(|edge| edge.arguments.iter().for_each(|operand| mark_written(operand.value)));
+        block.terminator.visit_values(&mut mark_written);
     }
     bindings.values().iter().fold(0, |all, binding| all | binding) & !written
 }

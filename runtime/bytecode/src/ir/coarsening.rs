@@ -45,7 +45,7 @@ pub struct Coarsened {
     /// not pass `i32::MAX`.
     pub function: Function,
     /// The most workgroups that one call should run, at least 2.
-    pub most: u32,
+    pub coarsening: u32,
 }
 
 impl Function {
@@ -75,12 +75,12 @@ impl Function {
         values.lengthen(&mut function, count);
         function.simplify(Some(semantics::fold));
         let most = most_apart(&function, &nests, count, most)?;
-        Some(Coarsened { function, most: most as u32 })
+        Some(Coarsened { function, coarsening: most as u32 })
     }
 }
 
-/// The most workgroups of those a call may run, a power of two: so many, or fewer. Where workgroups write to the same elements, results depend on
-/// their order. None where not all nests have become nests of one loop more.
+/// The most workgroups that a call may run, a power of two: so many, or fewer. Where workgroups write to the same elements, results depend
+/// on their order. None where not all nests have become nests of one loop more.
 fn most_apart(function: &Function, before: &Nests, count: Value, most: u64) -> Option<u64> {
     let nests = Nests::of(function);
     let is_coarse = |nest: &Nest| nest.loops[0].test.bound == Affine::invariant(count);
@@ -164,31 +164,18 @@ impl Outermost {
         leaving
     }
 
-    /// Whether nothing but the loop uses what it defines, and neither the loop nor a branch uses the position itself.
-    fn is_closed(&self, kernel: &Function, position: Value) -> bool {
+    /// Whether nothing but the loop uses what it defines.
+    fn is_closed(&self, kernel: &Function) -> bool {
         let is_own = |value: Value| match kernel.definition(value) {
             Definition::Constant(_) => false,
             Definition::Parameter(block, _) | Definition::Result(block) => self.has(block),
         };
         let mut is_closed = true;
-        for (block, data) in kernel.iter() {
-            let is_inside = self.has(block);
-            let mut uses = |value: Value, is_inside: bool| {
-                is_closed &= if is_inside { value != position } else { !is_own(value) };
-            };
-            data.instructions.iter().for_each(|inst| inst.op.visit(|operand| uses(operand.value(), is_inside)));
-            data.terminator.visit(|operand| uses(operand.value(), is_inside));
-            let mut passes_position = false;
-            data.terminator.visit_edges(|edge| {
-                let is_inside = is_inside && self.has(edge.target);
-                edge.arguments.iter().for_each(|operand| {
-                    uses(operand.value, is_inside);
-                    passes_position |= operand.value == position;
-                });
-            });
-            is_closed &= !passes_position;
+        for (_, data) in kernel.iter().filter(|(block, _)| !self.has(*block)) {
+            data.visit_values(|value| is_closed &= !is_own(value));
         }
-        is_closed
+        let leaving = self.leaving(kernel).map_or(&[][..], |edge| &edge.arguments);
+        is_closed && !leaving.iter().any(|operand| is_own(operand.value))
     }
 
     /// Lets an edge of the loop's header or of one of its exits lead elsewhere, and returns it as it was: the one to a block that comes
@@ -256,8 +243,15 @@ impl Values {
                 _ => return None,
             }
         }
-        let is_closed = row.loops.iter().all(|inner| inner.is_closed(kernel, position));
-        (is_closed && !values.computed.is_empty()).then_some(values)
+        // Branches do not pass the position, and loops do not use it.
+        let mut is_extended = !values.computed.is_empty();
+        kernel.blocks.iter().for_each(|data| data.terminator.visit_values(|value| is_extended &= value != position));
+        for inner in &row.loops {
+            let blocks = inner.blocks.iter().map(|block| kernel.block(*block));
+            blocks.for_each(|data| data.visit_values(|value| is_extended &= value != position));
+            is_extended &= inner.is_closed(kernel);
+        }
+        is_extended.then_some(values)
     }
 
     /// The bytes that a workgroup allocates and writes. None where those are not known, where it writes to anything but bindings and its own
@@ -271,9 +265,8 @@ impl Values {
                 return None;
             }
             if view.written {
-                let counts = view.index.loops().into_iter().map(|at| nest.loops[at].constant_trip_count());
-                let bytes =
-                    counts.into_iter().try_fold(view.element.width(), |bytes, count| bytes.checked_mul(count?))?;
+                let mut counts = view.index.loops().into_iter().map(|at| nest.loops[at].constant_trip_count());
+                let bytes = counts.try_fold(view.element.width(), |bytes, count| bytes.checked_mul(count?))?;
                 written.insert(view.buffer, bytes.max(written.get(view.buffer).copied().unwrap_or_default()));
             }
         }
@@ -337,16 +330,13 @@ impl Values {
     fn needed(&self, function: &Function, inner: &Outermost) -> Vec<Inst> {
         let mut used: IndexMap<Value, ()> = IndexMap::default();
         for (block, data) in function.iter() {
-            let is_inside = inner.has(block);
-            let mut uses = |value: Value| _ = used.insert(value, ());
-            if is_inside {
-                data.instructions.iter().for_each(|inst| inst.op.visit(|operand| uses(operand.value())));
-                data.terminator.visit(|operand| uses(operand.value()));
+            if inner.has(block) {
+                data.visit_values(|value| _ = used.insert(value, ()));
+                continue;
             }
             data.terminator.visit_edges(|edge| {
-                if is_inside || edge.target == inner.header {
-                    edge.arguments.iter().for_each(|operand| uses(operand.value));
-                }
+                let entering = edge.arguments.iter().filter(|_| edge.target == inner.header);
+                entering.for_each(|operand| _ = used.insert(operand.value, ()));
             });
         }
         let mut needed: Vec<Inst> = Vec::new();

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::function::BlockData;
 use super::op::{Edge, Global, Op, Operand, Terminator};
 use super::value::{Block, Value};
 
@@ -176,7 +177,21 @@ macro_rules! visitors {
 visitors!(visit, visit_edges, visit_with, Use, iter, ());
 visitors!(visit_mut, visit_edges_mut, visit_mut_with, UseMut, iter_mut, (mut));
 
+impl BlockData {
+    /// Calls a function with each value that instructions and the terminator use.
+    pub fn visit_values(&self, mut f: impl FnMut(Value)) {
+        self.instructions.iter().for_each(|inst| inst.op.visit(|operand| f(operand.value())));
+        self.terminator.visit_values(f);
+    }
+}
+
 impl Terminator {
+    /// Calls a function with each value that is used: operands, and arguments of edges.
+    pub fn visit_values(&self, mut f: impl FnMut(Value)) {
+        self.visit(|operand| f(operand.value()));
+        self.visit_edges(|edge| edge.arguments.iter().for_each(|operand| f(operand.value)));
+    }
+
     /// The blocks that may follow, in the order of the edges; a block may be named more than once.
     #[must_use]
     pub fn successors(&self) -> SmallVec<[Block; 2]> {

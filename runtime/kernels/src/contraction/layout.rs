@@ -8,9 +8,6 @@ use super::plan::Plan;
 const MAX_LOOPS: usize = 8;
 /// The most loops that move the operand.
 const MAX_AXES: usize = 4;
-/// Columns of a panel: so many are computed at once where a vector has 16 lanes, and compilers cut matrices into as many. A panel is read
-/// as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
-const PANEL: usize = 64;
 
 /// The left or the right operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +62,13 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Columns of a panel: so many are computed at once where a vector has 16 lanes, and compilers cut matrices into as many. A panel is
+    /// read as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
+    pub const PANEL: usize = 64;
+
     /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
-    /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than `most`, because
-    /// several iterations have the same.
+    /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than
+    /// `most`, because several iterations have the same.
     pub(super) fn of(
         loops: &[Loop],
         side: Side,
@@ -77,7 +78,7 @@ impl Layout {
     ) -> Option<Layout> {
         // In panels, or in lines where those make too many axes.
         let candidate = |panel: usize| Layout::candidate(loops, side, panel);
-        let layout = candidate(PANEL).or_else(|| candidate(usize::MAX))?;
+        let layout = candidate(Layout::PANEL).or_else(|| candidate(usize::MAX))?;
         if layout.elements() > most {
             return None;
         }

@@ -103,7 +103,7 @@ impl Stage {
         threads: usize,
     ) -> Result<()> {
         let mut workgroup_count = [0; 3];
-        // Workgroups or bytes that stay together, and what cannot be divided.
+        // Workgroups that stay together.
         let mut unit = 1;
         let (total, time, divisible) = match command {
             Command::Dispatch(dispatch) => {

@@ -379,7 +379,7 @@ struct VmvxWorker {
 /// Workgroups that are run between two checks of the time.
 const WORKGROUPS_PER_CHECK: u64 = 64;
 
-/// The index of the first binding in [`VmvxWorker::borrowed`].
+/// The index of the first binding among the operands of a dispatch: local memory and constants come first.
 const BINDINGS: usize = 2;
 
 impl VmvxWorker {
@@ -422,10 +422,11 @@ impl VmvxWorker {
             self.list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         }
         self.list.resize(0)?;
-        self.borrowed[BINDINGS..].iter().try_for_each(|buffer| self.list.push(Value::Ref(buffer.clone())))
+        fill(&self.list, &self.borrowed)
     }
 
-    /// Runs workgroups of a function, which may be coarsened, sequentially, with the fuel of the call that submitted them, or within the worker's own limits if there is none.
+    /// Runs workgroups of a function, which may be coarsened, sequentially, with the fuel of the call that submitted them, or within the
+    /// worker's own limits if there is none.
     fn run(
         &mut self,
         function: (usize, u32),
@@ -489,6 +490,11 @@ impl VmvxWorker {
     }
 }
 
+/// Appends the bindings among the operands of a dispatch to a list.
+fn fill(list: &List, operands: &[Ref]) -> Result<()> {
+    operands.iter().skip(BINDINGS).try_for_each(|binding| list.push(Value::Ref(binding.clone())))
+}
+
 /// The buffer of a reference, if there are no others to it.
 fn sole(reference: &mut Ref) -> Option<&mut Buffer> {
     match reference {
@@ -520,8 +526,7 @@ impl Workgroups<'_> {
     #[cold]
     pub fn list(&self) -> Result<Ref> {
         let list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
-        let bindings = self.operands.iter().skip(BINDINGS);
-        bindings.into_iter().try_for_each(|binding| list.push(Value::Ref(binding.clone())))?;
+        fill(&list, self.operands)?;
         Ok(Ref::from(list))
     }
 

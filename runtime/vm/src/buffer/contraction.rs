@@ -9,7 +9,7 @@ use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
+    self, FmaF32, FmaF32AnyOrder, Gather, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
 };
 use incarnate_kernels::{Loop, Operation};
 
@@ -390,7 +390,8 @@ unsafe fn divided<O: Operation>(
     let is_within_panel = |inner: &Loop| {
         let moves = |each: &Loop| (each.left != 0, each.right != 0);
         let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
-        loops.iter().any(|outer| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer))
+        let is_panel = |outer: &Loop| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer);
+        inner.count == Layout::PANEL && loops.iter().any(is_panel)
     };
     let moving = (0..loops.len()).filter(|at| loops[*at].output != 0 && !is_within_panel(&loops[*at]));
     let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);

@@ -5,7 +5,7 @@ use incarnate_bytecode::ir::nest::{Reduce, Reduction, Strips};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
-use super::super::shared::{Passed, pass_constants};
+use super::super::shared::pass_constants;
 use super::emit::{Writer, grid, index};
 use super::strips::accumulators;
 
@@ -41,11 +41,7 @@ impl Writer<'_, '_, '_> {
             arguments.push(quote!(#name));
         }
         let slices = self.slices(&plan, &strips.non_aliasing);
-        let (work, constants) = pass_constants(quote!(#slices #work));
-        for Passed { name, ty, argument } in constants {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(argument);
-        }
+        let work = pass_constants(quote!(#slices #work), &mut parameters, &mut arguments);
         let output = strips.stores.first().copied().unwrap_or_default();
         let (partial, trip_count) = (accumulators(output), self.used_count(strips.lanes));
         let mut loops = quote!(support::partial_results!(#trip_count, #partial, strip(#(#arguments),*)););

@@ -54,11 +54,11 @@ pub(crate) fn remarks<'f>(
     scheduling: Scheduling,
 ) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
-    for (ordinal, (function, workgroups)) in (0..).zip(functions) {
+    for (ordinal, (function, coarsening)) in (0..).zip(functions) {
         let nests = Nests::of(function);
         let outcome_of = |nest: &Nest| {
             super::bail_out(function, nest, untrusted)
-                .unwrap_or_else(|| outcome(function, nest, workgroups, scheduling))
+                .unwrap_or_else(|| outcome(function, nest, coarsening, scheduling))
         };
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
@@ -72,11 +72,11 @@ pub(crate) fn remarks<'f>(
     remarks
 }
 
-fn outcome(function: &Function, nest: &Nest, workgroups: u32, scheduling: Scheduling) -> LoopOutcome {
-    let is_coarsened = workgroups > 1;
+fn outcome(function: &Function, nest: &Nest, coarsening: u32, scheduling: Scheduling) -> LoopOutcome {
+    let is_coarsened = coarsening > 1;
     let mut trip_counts: Vec<Option<u64>> = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
     if is_coarsened {
-        trip_counts[0] = Some(workgroups.into());
+        trip_counts[0] = Some(coarsening.into());
     }
     let needed = Needed::of(function, nest);
     let schedule = scheduling.schedule(function, nest, &needed);

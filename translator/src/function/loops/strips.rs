@@ -8,7 +8,7 @@ use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::super::shared::{Passed, pass_constants};
+use super::super::shared::pass_constants;
 use super::super::values::type_of;
 use super::emit::{Writer, count, element, grid, index};
 
@@ -166,11 +166,7 @@ impl Writer<'_, '_, '_> {
             parameters.push(quote!(#name: #ty));
             arguments.push(quote!(#name));
         }
-        let (body, constants) = pass_constants(self.strip(&plan)?);
-        for Passed { name, ty, argument } in constants {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(argument);
-        }
+        let body = pass_constants(self.strip(&plan)?, &mut parameters, &mut arguments);
         let count = self.used_count(strips.lanes);
         let widths = widths(self.row(strips.lanes), self.density(strips));
         let mut loops = quote!(support::strips!(#count, #widths, strip(#(#arguments),*)););
