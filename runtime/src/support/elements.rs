@@ -102,6 +102,9 @@ macro_rules! partial_results {
 /// strip(arguments))` calls `strip::<4, LANES>(arguments, first, 0)` for as many iterations as there are, and so on. Where iterations are
 /// left, and the loop has as many as a `last` strip is wide, its last ones are that strip. The strip's last argument is the number of its
 /// iterations that have run, and have no effect again.
+///
+/// The fences are no instructions. They keep LLVM from vectorising the loop over rows, which it sees as one over single elements while the
+/// strips of a row are unrolled and no vectors yet: with gathers and scatters, it would take ten times as long.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! strips {
@@ -113,12 +116,14 @@ macro_rules! strips {
     (@ $first:ident, $count:expr, last, $lanes:tt, $strip:ident($($argument:expr),*)) => {
         if $first < $count && $count >= $lanes {
             $strip::<1, $lanes>($($argument,)* $count - $lanes, $lanes - ($count - $first));
+            core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
             $first = $count;
         }
     };
     (@ $first:ident, $count:expr, $number:literal, $lanes:tt, $strip:ident($($argument:expr),*)) => {
         while $count - $first >= $number * $lanes {
             $strip::<$number, $lanes>($($argument,)* $first, 0);
+            core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
             $first += $number * $lanes;
         }
     };
