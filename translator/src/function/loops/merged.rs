@@ -50,7 +50,11 @@ impl Writer<'_, '_, '_> {
         let Some(mut inner) = loops.len().checked_sub(1) else { return merged };
         let mut count = loops[inner].constant_trip_count();
         for outer in (0..inner).rev() {
-            let is_around = loops[outer].items[..] == [Item::Loop(outer + 1)] && loops[outer + 1].parent == Some(outer);
+            let works = |item: &Item| match item {
+                Item::Instruction(block, position) => self.is_emitted(*block, *position),
+                Item::Loop(at) => *at != outer + 1,
+            };
+            let is_around = !loops[outer].items.iter().any(works) && loops[outer + 1].parent == Some(outer);
             let own = loops[outer].constant_trip_count();
             let all = count.zip(own).and_then(|(count, own)| {
                 let goes_on = self.nest.views.iter().all(|view| {

@@ -104,8 +104,8 @@ impl Writer<'_, '_, '_> {
         match self.short_row(strips) {
             _ if self.is_reduction(strips) => Way::Strips,
             Some(count) if count >= LEAST_STRIP && is_vectors() && self.can_be_function(strips) => Way::Strips,
-            Some(_) => Way::Tiles,
-            None => Way::Loops,
+            Some(_) if !self.only_copies(strips) => Way::Tiles,
+            _ => Way::Loops,
         }
     }
 

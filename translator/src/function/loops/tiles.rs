@@ -17,7 +17,7 @@ const LONG_ROW: u64 = 64;
 
 impl Writer<'_, '_, '_> {
     /// The trip count of rows that LLVM would not vectorise well, where strips have no reductions: there are several rows, which are short,
-    /// and iterations compute something, without the indices of loops and without failures.
+    /// and iterations compute without the indices of loops and without failures.
     pub(super) fn short_row(&self, strips: &Strips) -> Option<u64> {
         let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_ROW);
         let instructions = self.live_instructions(strips);
@@ -28,12 +28,16 @@ impl Writer<'_, '_, '_> {
         };
         let is_short = strips.reductions.is_empty()
             && self.around(strips).next().is_some()
-            && instructions.iter().any(computes)
             && !instructions.iter().any(|at| computes(at) && fails(at))
             && self.nest.loops.iter().all(|counted| {
                 counted.divisor.is_none() && !counted.inductions.iter().any(|each| self.is_read(each.parameter))
             });
         trip_count.filter(|_| is_short)
+    }
+
+    /// Whether iterations only copy elements, or store constants.
+    pub(super) fn only_copies(&self, strips: &Strips) -> bool {
+        self.live_instructions(strips).iter().all(|(block, position)| self.nest.access(*block, *position).is_some())
     }
 
     /// The loops around the one whose iterations are rows, without those that are merged with others.
