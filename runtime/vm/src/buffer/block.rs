@@ -114,7 +114,6 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    #[cfg(all(unix, feature = "std"))]
     /// Alignment of chunks and unit of their lengths, in bytes: the common size of a huge page.
     pub const UNIT: usize = 2 << 20;
 

@@ -12,7 +12,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{Buffer, Storage};
+use super::{Block, Buffer, Chunk, Storage};
 use crate::Error;
 use crate::sync::Once;
 use incarnate_kernels::contraction::{Axis, Layout};
@@ -28,7 +28,7 @@ const MAX_NODES: usize = 32;
 /// Bytes of an element.
 const WIDTH: usize = size_of::<u32>();
 /// The alignment of layouts, in bytes: a line of the cache.
-const ALIGNMENT: u32 = 64;
+const ALIGNMENT: usize = 64;
 
 /// The bytes of a constant from an offset on, which memory that a kernel reads has, too: a binding, for instance.
 ///
@@ -71,7 +71,7 @@ struct Node {
     /// A thread copies the elements, or has copied them.
     is_copied: AtomicBool,
     /// The elements in the layout's order; None where they would take too much memory.
-    elements: Once<Option<Arc<Buffer>>>,
+    elements: Once<Option<Block>>,
     next: Once<Box<Node>>,
 }
 
@@ -81,6 +81,8 @@ pub(super) struct Layouts {
     lists: Once<Vec<Once<Box<Node>>>>,
     /// Bytes of the elements of all layouts.
     bytes: AtomicUsize,
+    /// Memory for them; None where they are few, or the system has no such memory.
+    chunk: Once<Option<Arc<Chunk>>>,
 }
 
 impl Layouts {
@@ -88,7 +90,7 @@ impl Layouts {
     ///
     /// # Safety
     /// The elements of all iterations are within the constant.
-    unsafe fn elements(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<&Buffer> {
+    unsafe fn elements(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<&Block> {
         let lists = match self.lists.get() {
             Some(lists) => lists,
             None => self.lists.get_or_try_init(|| lists(constant.length)).ok()?,
@@ -113,7 +115,7 @@ impl Layouts {
                     let copied = unsafe { self.copied(constant, first, layout) };
                     let _ = node.elements.get_or_try_init(|| Ok(copied));
                 }
-                return node.elements.get()?.as_deref();
+                return node.elements.get()?.as_ref();
             }
             slot = &node.next;
         }
@@ -125,19 +127,27 @@ impl Layouts {
     /// # Safety
     /// The elements of all iterations are within the constant.
     #[cold]
-    unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Arc<Buffer>> {
-        let bytes = layout.elements().checked_mul(WIDTH)?;
+    unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Block> {
+        let bytes = layout.elements().checked_mul(WIDTH)?.checked_next_multiple_of(ALIGNMENT)?;
         let limit = constant.length.min(MAX_BYTES);
         let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
-        let Ok(copied) = Buffer::zeroed(bytes as u64, ALIGNMENT, None) else {
+        let offset = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
+        let in_chunk = self.chunk(limit).and_then(|chunk| Block::of_chunk(Arc::clone(chunk), offset, bytes));
+        let Some(copied) = in_chunk.or_else(|| Block::allocate(bytes, ALIGNMENT)) else {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return None;
         };
         let from = constant.data.as_ptr().wrapping_add(first).cast::<u32>();
-        // SAFETY: promised by the caller; those of the layout are within its length, which nobody else accesses yet.
-        unsafe { copy(from.cast_const(), copied.data.as_ptr().cast(), &layout.axes, &layout.strides) };
+        // SAFETY: promised by the caller; those of the layout are within the block, which nobody else accesses yet.
+        unsafe { copy(from.cast_const(), copied.pointer().as_ptr().cast(), &layout.axes, &layout.strides) };
         Some(copied)
+    }
+
+    /// Memory for layouts of so many bytes. Kernels that read matrices read some megabytes once in a call, from everywhere in them:
+    /// with small pages, processors would spend a third of the time on looking up addresses.
+    fn chunk(&self, limit: usize) -> Option<&Arc<Chunk>> {
+        let map = || Ok((limit >= Chunk::UNIT).then(|| Chunk::map(limit)).flatten());
+        self.chunk.get_or_try_init(map).ok()?.as_ref()
     }
 }
 
@@ -184,7 +194,7 @@ pub(super) unsafe fn elements(first: ConstantBytes, layout: &Layout) -> Option<*
     let Storage::Contents(_, layouts) = &constant.storage else { return None };
     // SAFETY: promised by the caller.
     let elements = unsafe { layouts.elements(constant, first.offset, layout) }?;
-    Some(elements.data.as_ptr())
+    Some(elements.pointer().as_ptr())
 }
 
 #[cfg(test)]
