@@ -98,34 +98,46 @@ macro_rules! partial_results {
     }};
 }
 
-/// Calls a function for the strips of a loop, the widest first: `strips!(count, [4 x LANES, last x LANES, 1 x 4, last x 4, 1 x 1],
-/// strip(arguments))` calls `strip::<4, LANES>(arguments, first, 0)` for as many iterations as there are, and so on. Where iterations are
-/// left, and the loop has as many as a `last` strip is wide, its last ones are that strip. The strip's last argument is the number of its
-/// iterations that have run, and have no effect again.
+/// Calls a function for the strips of a loop, the widest first: `strips!(count, strip(arguments), [4 x LANES, 1 x 16] over 16, [1 x 4])`
+/// calls `strip::<4, LANES>(arguments, first, LANES)` for as many iterations as there are, and so on. The last arguments are the first
+/// iteration, and how far the strips are apart.
+///
+/// What strips `over` a width leave are none or more iterations: two more strips of this width, less than it apart, run these. Some of
+/// them run twice then, at once: the function has to load what it stores for all its strips before it stores.
 ///
 /// The fences are no instructions. They keep LLVM from vectorising the loop over rows, which it sees as one over single elements while the
 /// strips of a row are unrolled and no vectors yet: with gathers and scatters, it would take ten times as long.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! strips {
-    ($count:expr, [$($number:tt x $lanes:tt),*], $strip:ident $arguments:tt) => {{
+    ($count:expr, $strip:ident $arguments:tt, $($widths:tt $(over $width:tt)?),*) => {{
         let mut first = 0;
-        $($crate::strips!(@ first, $count, $number, $lanes, $strip $arguments);)*
+        $($crate::strips!(@ $strip $arguments, first, $count - first, $widths, $($width)?);)*
         let _ = first;
     }};
-    (@ $first:ident, $count:expr, last, $lanes:tt, $strip:ident($($argument:expr),*)) => {
-        if $first < $count && $count >= $lanes {
-            $strip::<1, $lanes>($($argument,)* $count - $lanes, $lanes - ($count - $first));
-            core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-            $first = $count;
+    (@ $strip:ident $arguments:tt, $first:ident, $left:expr, [$($number:tt x $lanes:tt),*],) => {
+        $(
+            while $left >= $number * $lanes {
+                $crate::strips!(@ $strip, $number, $lanes, $arguments, $first, $lanes);
+                $first += $number * $lanes;
+            }
+        )*
+    };
+    (@ $strip:ident $arguments:tt, $first:ident, $left:expr, [$($number:tt x $lanes:tt),*], $width:tt) => {
+        $(
+            while $left == $number * $lanes || $left > $number * $lanes + $width {
+                $crate::strips!(@ $strip, $number, $lanes, $arguments, $first, $lanes);
+                $first += $number * $lanes;
+            }
+        )*
+        if $left > $width {
+            $crate::strips!(@ $strip, 2, $width, $arguments, $first, $left - $width);
+            $first += $left;
         }
     };
-    (@ $first:ident, $count:expr, $number:literal, $lanes:tt, $strip:ident($($argument:expr),*)) => {
-        while $count - $first >= $number * $lanes {
-            $strip::<$number, $lanes>($($argument,)* $first, 0);
-            core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-            $first += $number * $lanes;
-        }
+    (@ $strip:ident, $number:tt, $lanes:tt, ($($argument:expr),*), $first:ident, $step:expr) => {
+        $strip::<$number, $lanes>($($argument,)* $first, $step);
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     };
 }
 
@@ -135,27 +147,45 @@ mod tests {
     use alloc::vec::Vec;
     use core::cell::RefCell;
 
+    /// The number of times that each iteration has run, and the most iterations of a call with it.
+    type Iterations = RefCell<Vec<(usize, usize)>>;
+
+    fn strip<const STRIPS: usize, const L: usize>(iterations: &Iterations, first: usize, step: usize) {
+        let mut iterations = iterations.borrow_mut();
+        let width = L + step * (STRIPS - 1);
+        for (runs, widest) in &mut iterations[first..first + width] {
+            *runs += 1;
+            *widest = width.max(*widest);
+        }
+        // Each iteration of the call is one of a strip's.
+        assert!(step <= L, "{step}");
+    }
+
     #[test]
     fn strips_cover_every_iteration_once() {
-        fn strip<const STRIPS: usize, const L: usize>(
-            iterations: &RefCell<Vec<(usize, usize)>>,
-            first: usize,
-            kept: usize,
-        ) {
-            assert!(kept < STRIPS * L && first + STRIPS * L <= iterations.borrow().len());
-            let width = STRIPS * L;
-            for (at, (runs, widest)) in iterations.borrow_mut().iter_mut().enumerate().skip(first).take(width) {
-                *runs += usize::from(at >= first + kept);
-                *widest = width.max(*widest);
-            }
-        }
         const LANES: usize = 8;
         for count in 0..=150 {
             let iterations = RefCell::new(vec![(0, 0); count]);
-            strips!(count, [4 x LANES, 1 x LANES, last x LANES, 1 x 4, last x 4, 1 x 1], strip(&iterations));
-            let narrowest = if count >= 8 { 8 } else { 1 + 3 * usize::from(count >= 4) };
-            let is_once = |(runs, widest): &(usize, usize)| *runs == 1 && *widest >= narrowest;
-            assert!(iterations.borrow().iter().all(is_once), "{count}: {iterations:?}");
+            strips!(count, strip(&iterations), [4 x LANES, 1 x LANES, 1 x 4, 1 x 1]);
+            assert!(iterations.borrow().iter().all(|(runs, _)| *runs == 1), "{count}: {iterations:?}");
         }
+    }
+
+    fn check_overlapping<const LANES: usize>() {
+        for count in 0..=150 {
+            let iterations = RefCell::new(vec![(0, 0); count]);
+            strips!(count, strip(&iterations), [4 x LANES, 2 x LANES, 1 x LANES, 1 x 16] over 16, [1 x 4] over 4, [1 x 1]);
+            let narrowest = if count >= 16 { 8.min(LANES) } else { 1 + 3 * usize::from(count >= 4) };
+            let is_once = |(runs, widest): &(usize, usize)| *runs == 1 && *widest >= narrowest;
+            assert!(iterations.borrow().iter().all(is_once), "{LANES} {count}: {iterations:?}");
+        }
+    }
+
+    #[test]
+    fn overlapping_strips_cover_every_iteration_without_narrow_ones() {
+        check_overlapping::<4>();
+        check_overlapping::<8>();
+        check_overlapping::<16>();
+        check_overlapping::<32>();
     }
 }

@@ -23,14 +23,15 @@
         mut accumulators1: [[f32; L]; STRIPS],
         first: usize,
     ) -> [[f32; L]; STRIPS] {
-        let grid0 = grid0.part(1, first, STRIPS * L);
+        let step = L;
+        let grid0 = grid0.part(1, first, L + step * (STRIPS - 1));
         #[allow(
             clippy::needless_range_loop,
             clippy::unused_enumerate_index,
             reason = "strips index several arrays"
         )]
         for strip in 0..STRIPS {
-            let lanes0: [f32; L] = grid0.lanes([i0, strip * L], 1);
+            let lanes0: [f32; L] = grid0.lanes([i0, strip * step], 1);
             for (lane, accumulator) in accumulators1[strip]
                 .iter_mut()
                 .enumerate()

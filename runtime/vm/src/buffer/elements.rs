@@ -264,31 +264,19 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         self.0.lanes(iteration, along)
     }
 
-    /// Sets the elements of an iteration and the following ones of one of the loops, but for the first `kept` of them. Where two are the
-    /// same, the last value remains.
+    /// Sets the elements of an iteration and the following ones of one of the loops. Where two are the same, the last value remains.
     ///
     /// # Panics
     /// Where a loop has no such iterations.
     #[inline(always)]
-    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, kept: usize, mut values: [T; L]) {
+    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, values: [T; L]) {
         let first = self.0.lane(iteration, along, L);
         let stride = self.0.loops[along].1;
         if stride == 1 {
-            let address = first.cast::<[T; L]>();
-            if kept > 0 {
-                // One store of a vector: what is kept is stored again.
-                // SAFETY: as in `Grid::lanes`.
-                let before = unsafe { load(address) };
-                let mut lane = 0;
-                while lane < L {
-                    values[lane] = if lane < kept { before[lane] } else { values[lane] };
-                    lane += 1;
-                }
-            }
             // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
-            return unsafe { address.write(values) };
+            return unsafe { first.cast::<[T; L]>().write(values) };
         }
-        let mut lane = kept;
+        let mut lane = 0;
         while lane < L {
             // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
             unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).write(values[lane]) };
@@ -493,18 +481,12 @@ mod tests {
         let second = grid::<i32, 1>(&reference, 1, [(12, 2)]).unwrap();
         assert_eq!(second.lanes::<8>([4], 0), [9, 11, 13, 15, 17, 19, 21, 23]);
         assert_eq!((second.lanes::<3>([0], 0), second.lanes::<1>([11], 0)), ([1, 3, 5], [23]));
-        part.set_lanes([0, 0], 1, 0, [50, 51]);
-        part.set_lanes([0, 2], 0, 0, [60, 61]);
+        part.set_lanes([0, 0], 1, [50, 51]);
+        part.set_lanes([0, 2], 0, [60, 61]);
         let rows = grid::<i32, 2>(&reference, 0, [(4, 6), (6, 1)]).unwrap();
         assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
         assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
         assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
-        // The first lanes are kept.
-        part.set_lanes([1, 0], 1, 1, [70, 71, 72]);
-        part.set_lanes([0, 1], 0, 1, [80, 81]);
-        part.set_lanes([0, 0], 1, 2, [90, 91]);
-        assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
-        assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 81, 72, 17]);
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Writer<'_, '_, '_> {
             fn strip<const STRIPS: usize, const L: usize>(
                 #(#parameters,)* mut #partial: [[f32; L]; STRIPS], first: usize
             ) -> [[f32; L]; STRIPS] {
+                let step = L;
                 #work
                 #partial
             }

@@ -45,33 +45,30 @@ enum Density {
 
 /// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
 /// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. The
-/// last strip repeats some iterations of the one before, instead of several narrow strips: but for elements that are loaded one by one.
+/// last strips overlap, instead of several narrow ones: but for elements that are loaded one by one, as are a few of every second.
 fn widths(trip_count: Option<u64>, density: Density) -> TokenStream {
-    let mut widths = Vec::new();
-    if density == Density::Adjacent && trip_count.is_none_or(|count| count >= 32) {
-        widths.extend([quote!(4 x LANES), quote!(2 x LANES)]);
-    }
+    let density = match (density, trip_count) {
+        (Density::Even, Some(..8)) => Density::Single,
+        _ => density,
+    };
+    let is_long = trip_count.is_none_or(|count| count >= 32);
+    let interleaved = (density == Density::Adjacent && is_long).then(|| quote!(4 x LANES, 2 x LANES,));
     match trip_count {
-        None if density == Density::Single => widths.extend([quote!(1 x LANES), quote!(1 x 4), quote!(1 x 1)]),
-        None => {
-            widths.extend([quote!(1 x LANES), quote!(last x LANES), quote!(1 x 4), quote!(last x 4), quote!(1 x 1)]);
-        }
+        None if density == Density::Single => quote!([1 x LANES, 1 x 4, 1 x 1]),
+        None => quote!([#interleaved 1 x LANES, 1 x 16] over 16, [1 x 4] over 4, [1 x 1]),
         Some(count) if density == Density::Single || count < 4 => {
+            let mut widths = Vec::new();
             widths.extend((count >= 16).then(|| quote!(1 x LANES)));
             for (lanes, covered) in [(16u8, 32), (8, 16), (4, 8), (1, 4)] {
                 let width = Literal::u8_unsuffixed(lanes);
                 widths.extend((count % covered >= lanes.into()).then(|| quote!(1 x #width)));
             }
+            quote!([#(#widths),*])
         }
-        Some(count) => {
-            let lanes = [16u8, 8, 4].into_iter().find(|lanes| count >= u64::from(*lanes)).unwrap_or(4);
-            let width = Literal::u8_unsuffixed(lanes);
-            widths.extend((count >= 16).then(|| quote!(1 x LANES)));
-            widths.push(quote!(1 x #width));
-            widths.extend((count % u64::from(lanes) != 0).then(|| quote!(last x #width)));
-        }
+        Some(16..) => quote!([#interleaved 1 x LANES, 1 x 16] over 16),
+        Some(8..) => quote!([1 x 8] over 8),
+        Some(_) => quote!([1 x 4] over 4),
     }
-    quote!([#(#widths),*])
 }
 
 /// Strips while they are emitted.
@@ -169,14 +166,14 @@ impl Writer<'_, '_, '_> {
         let body = pass_constants(self.strip(&plan)?, &mut parameters, &mut arguments);
         let count = self.used_count(strips.lanes);
         let widths = widths(self.row(strips.lanes), self.density(strips));
-        let mut loops = quote!(support::strips!(#count, #widths, strip(#(#arguments),*)););
+        let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););
         for at in self.around(strips).rev() {
             let (index, count) = (index(at), self.used_count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
         Ok(quote! {
             #[inline(always)]
-            fn strip<const STRIPS: usize, const L: usize>(#(#parameters,)* first: usize, kept: usize) { #body }
+            fn strip<const STRIPS: usize, const L: usize>(#(#parameters,)* first: usize, step: usize) { #body }
             #loops
         })
     }
@@ -191,7 +188,7 @@ impl Writer<'_, '_, '_> {
     pub(super) fn slices(&self, plan: &Plan<'_>, views: &[usize]) -> TokenStream {
         let slices = views.iter().filter_map(|view| {
             let (name, axis) = (grid(*view), self.axis(*view, plan.strips.lanes)?);
-            Some(quote!(let #name = #name.part(#axis, first, STRIPS * L);))
+            Some(quote!(let #name = #name.part(#axis, first, L + step * (STRIPS - 1));))
         });
         quote!(#(#slices)*)
     }
@@ -277,7 +274,7 @@ impl Writer<'_, '_, '_> {
             let (position, axis) = self.position(plan, *view);
             store.extend(quote! {
                 for (strip, accumulators) in #name.into_iter().enumerate() {
-                    #target.set_lanes(#position, #axis, kept, accumulators);
+                    #target.set_lanes(#position, #axis, accumulators);
                 }
             });
         }
@@ -318,7 +315,7 @@ impl Writer<'_, '_, '_> {
         before.extend(scalar);
         if self.used_indices.borrow()[strips.lanes] {
             let index = index(strips.lanes);
-            within.extend(quote!(let #index = first + strip * L + lane;));
+            within.extend(quote!(let #index = first + strip * step + lane;));
         }
         within.extend(varying);
         for (block, position) in self.live_instructions(strips) {
@@ -360,7 +357,7 @@ impl Writer<'_, '_, '_> {
         let lanes = plan.strips.lanes;
         let indices = self.axes(&self.nest.views[view].index).into_iter().map(|at| {
             if at == lanes {
-                return quote!(strip * L);
+                return quote!(strip * step);
             }
             self.used_indices.borrow_mut()[at] = true;
             let index = index(at);
