@@ -1,6 +1,7 @@
 //! The expected time of commands, and how they are cut into chunks. All times are in picoseconds.
 
 use super::super::cost::kernel_cost;
+use crate::FunctionInfo;
 use crate::hal::backend::{Command, Commands, Dispatch, WorkgroupCount};
 
 /// The least time of a chunk. With 1 us, sixty chained dispatches of 1.6 us took 1.2 times as long on two threads as on one;
@@ -107,18 +108,28 @@ impl Estimate {
     }
 }
 
+/// Into how many units a dispatch divides that takes so long: one, if its workgroups run one after another.
+fn units(function: Option<&FunctionInfo>, count: [u32; 3], time: u64) -> u64 {
+    let Some(function) = function.filter(|function| !function.sequential) else { return 1 };
+    count.into_iter().map(u64::from).fold(1, u64::saturating_mul).div_ceil(unit(function.coarsening, count, time))
+}
+
 /// The expected time of a dispatch, into how many units it divides, and whether its kernel has been measured.
 #[inline]
 fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
-    let workgroups = match dispatch.workgroup_count {
-        WorkgroupCount::Direct([x, y, z]) => (u64::from(x) * u64::from(y)).saturating_mul(z.into()),
-        WorkgroupCount::Indirect(_) => 1,
+    let count = match dispatch.workgroup_count {
+        WorkgroupCount::Direct(count) => count,
+        WorkgroupCount::Indirect(_) => [1; 3],
     };
+    let workgroups = count.into_iter().map(u64::from).fold(1, u64::saturating_mul);
     let cost = kernel_cost(&dispatch.executable, dispatch.function).and_then(|cost| cost.get());
     let time = of_workgroups(cost, workgroups);
     // Only what takes long enough may be divided, so the table of functions is not read for most dispatches.
-    let sequential = || dispatch.executable.functions().get(dispatch.function).is_none_or(|info| info.sequential);
-    let units = if time >= 2 * MINIMUM_CHUNK && workgroups > 1 && sequential() { 1 } else { workgroups };
+    let units = if time < 2 * MINIMUM_CHUNK || workgroups < 2 {
+        workgroups
+    } else {
+        units(dispatch.executable.functions().get(dispatch.function), count, time)
+    };
     (time, units, cost.is_some() || workgroups == 0)
 }
 
@@ -136,5 +147,15 @@ mod tests {
         let four = 4 * LONGEST_UNIT;
         assert_eq!((unit(8, [32, 1, 1], four), unit(8, [32, 1, 1], four + 4)), (8, 1));
         assert_eq!(unit(64, [u32::MAX; 3], 0), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn what_one_call_runs_is_one_unit() {
+        let function = |coarsening, sequential| FunctionInfo { coarsening, sequential, ..FunctionInfo::default() };
+        let time = 4 * MINIMUM_CHUNK;
+        assert_eq!(units(Some(&function(64, false)), [48, 1, 1], time), 1);
+        assert_eq!(units(Some(&function(16, false)), [40, 1, 1], time), 3);
+        assert_eq!(units(Some(&function(0, false)), [4, 3, 2], time), 24);
+        assert_eq!((units(Some(&function(1, true)), [40, 1, 1], time), units(None, [40, 1, 1], time)), (1, 1));
     }
 }
