@@ -106,7 +106,7 @@ macro_rules! partial_results {
 /// them run twice then, at once: the function has to load what it stores for all its strips before it stores.
 ///
 /// The fences are no instructions. They keep LLVM from vectorising the loop over rows, which it sees as one over single elements while the
-/// strips of a row are unrolled and no vectors yet: with gathers and scatters, it would take ten times as long.
+/// strips of a row are unrolled and no vectors yet: with gathers and scatters, whole dispatches took twice as long.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! strips {
