@@ -82,6 +82,54 @@ fn assembled(text: &str) -> Arc<VerifiedModule> {
     VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
 }
 
+/// What is emitted for the rows of a matrix that are filled, or copied from a matrix without gaps.
+fn rows(count: usize, length: usize, stride: usize, is_copy: bool) -> String {
+    let copied = format!(
+        "%i16:17 = vm.const.i64 {length}\n  %i16:17 = vm.mul.i64 %i0:1, %i16:17\n  %i16:17 = vm.add.i64 %i16:17, %i6:7\n  \
+         %i18 = vm.buffer.load.f32 %r1, %i16:17"
+    );
+    let element = if is_copy { copied } else { "%i18 = vm.const.f32 1.5".into() };
+    let module = assembled(&format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer) -> () {{\n\
+         ^bb0:\n  %i0:1 = vm.const.i64.zero\n  vm.br ^bb1()\n\
+         ^bb1:\n  %i2:3 = vm.const.i64 {stride}\n  %i4:5 = vm.mul.i64 %i0:1, %i2:3\n  %i6:7 = vm.const.i64.zero\n  vm.br ^bb2()\n\
+         ^bb2:\n  {element}\n  %i8:9 = vm.add.i64 %i4:5, %i6:7\n  vm.buffer.store.f32 %i18, %r0, %i8:9\n  \
+         %i10:11 = vm.const.i64 1\n  %i6:7 = vm.add.i64 %i6:7, %i10:11\n  %i12:13 = vm.const.i64 {length}\n  \
+         %i14 = vm.cmp.lt.i64.s %i6:7, %i12:13\n  vm.cond_br %i14, ^bb2(), ^bb3()\n\
+         ^bb3:\n  %i0:1 = vm.add.i64 %i0:1, %i10:11\n  %i12:13 = vm.const.i64 {count}\n  \
+         %i14 = vm.cmp.lt.i64.s %i0:1, %i12:13\n  vm.cond_br %i14, ^bb1(), ^bb4()\n\
+         ^bb4:\n  vm.return\n}}\n"
+    ));
+    emitted(&module).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What an outer loop computes for addresses alone does not keep it from being merged. The bytecode runs its last iteration.
+#[test]
+fn rows_without_gaps_are_one_loop() {
+    let merged = rows(20, 15, 15, false);
+    assert!(merged.contains("let count1: usize = 285;") && !merged.contains("for i0 in"), "{merged}");
+    assert!(rows(20, 15, 16, false).contains("for i0 in 0..count0"));
+    let copied = rows(20, 15, 15, true);
+    assert!(copied.contains("let count1: usize = 285;") && !copied.contains("for i0 in"), "{copied}");
+}
+
+/// Copies and fills of rows that LLVM does not vectorise run on strips, but for the shortest.
+#[test]
+fn short_rows_are_copied_by_strips() {
+    for is_copy in [false, true] {
+        let widths = |length: usize| {
+            let text = rows(20, length, 100, is_copy);
+            let (_, call) = text.split_once("support::strips!(")?;
+            let end = call.find(';').unwrap_or(call.len());
+            Some(call[..end].split_once("i0), ").unwrap_or_default().1.trim_end_matches([')', ' ']).to_owned())
+        };
+        assert_eq!(widths(31).as_deref(), Some("[1 x LANES, 1 x 16] over 16"));
+        assert_eq!(widths(8).as_deref(), Some("[1 x 8] over 8"));
+        // Rows of seven, and long ones, are loops.
+        assert_eq!((widths(7), widths(64)), (None, None));
+    }
+}
+
 /// A value that an inner loop only carries has a name, even if the loop computes nothing else that is used.
 #[test]
 fn inner_loops_without_work_name_carried_values() {
