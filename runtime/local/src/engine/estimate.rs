@@ -42,11 +42,17 @@ const LONGEST_UNIT: u64 = 8 * MINIMUM_CHUNK;
 
 /// The number of workgroups that stay together in the chunks of a dispatch that takes so long: those of a call, or whole rows where calls do
 /// not end where rows do. One, where that would keep threads from work.
-pub(super) fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64) -> u64 {
+fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64) -> u64 {
     let call = coarsening.min(x).max(1);
     let unit = if x.is_multiple_of(call) || (y, z) == (1, 1) { call } else { x };
     let units = u64::from(x.div_ceil(unit)).saturating_mul(y.into()).saturating_mul(z.into());
     if time / units.max(1) > LONGEST_UNIT { 1 } else { unit.into() }
+}
+
+/// The same of a dispatch of a function: all `workgroups`, if they run one after another.
+pub(super) fn unit_of(function: Option<&FunctionInfo>, count: [u32; 3], workgroups: u64, time: u64) -> u64 {
+    let divisible = function.filter(|function| !function.sequential);
+    divisible.map_or(workgroups, |function| unit(function.coarsening, count, time))
 }
 
 /// The most parts of a divided loop for each thread. Fewer than chunks of a dispatch: operands that parts share are packed by each.
@@ -108,27 +114,22 @@ impl Estimate {
     }
 }
 
-/// Into how many units a dispatch divides that takes so long: one, if its workgroups run one after another.
-fn units(function: Option<&FunctionInfo>, count: [u32; 3], time: u64) -> u64 {
-    let Some(function) = function.filter(|function| !function.sequential) else { return 1 };
-    count.into_iter().map(u64::from).fold(1, u64::saturating_mul).div_ceil(unit(function.coarsening, count, time))
-}
-
 /// The expected time of a dispatch, into how many units it divides, and whether its kernel has been measured.
 #[inline]
 fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
-    let count = match dispatch.workgroup_count {
+    let count @ [x, y, z] = match dispatch.workgroup_count {
         WorkgroupCount::Direct(count) => count,
         WorkgroupCount::Indirect(_) => [1; 3],
     };
-    let workgroups = count.into_iter().map(u64::from).fold(1, u64::saturating_mul);
+    let workgroups = (u64::from(x) * u64::from(y)).saturating_mul(z.into());
     let cost = kernel_cost(&dispatch.executable, dispatch.function).and_then(|cost| cost.get());
     let time = of_workgroups(cost, workgroups);
     // Only what takes long enough may be divided, so the table of functions is not read for most dispatches.
     let units = if time < 2 * MINIMUM_CHUNK || workgroups < 2 {
         workgroups
     } else {
-        units(dispatch.executable.functions().get(dispatch.function), count, time)
+        let function = dispatch.executable.functions().get(dispatch.function);
+        workgroups.div_ceil(unit_of(function, count, workgroups, time))
     };
     (time, units, cost.is_some() || workgroups == 0)
 }
@@ -153,6 +154,10 @@ mod tests {
     fn what_one_call_runs_is_one_unit() {
         let function = |coarsening, sequential| FunctionInfo { coarsening, sequential, ..FunctionInfo::default() };
         let time = 4 * MINIMUM_CHUNK;
+        let units = |function: Option<&FunctionInfo>, count: [u32; 3], time| {
+            let workgroups = count.into_iter().map(u64::from).product::<u64>();
+            workgroups.div_ceil(unit_of(function, count, workgroups, time))
+        };
         assert_eq!(units(Some(&function(64, false)), [48, 1, 1], time), 1);
         assert_eq!(units(Some(&function(16, false)), [40, 1, 1], time), 3);
         assert_eq!(units(Some(&function(0, false)), [4, 3, 2], time), 24);

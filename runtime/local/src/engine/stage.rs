@@ -105,27 +105,26 @@ impl Stage {
         let mut workgroup_count = [0; 3];
         // Workgroups that stay together.
         let mut unit = 1;
-        let (total, time, divisible) = match command {
+        let (total, time) = match command {
             Command::Dispatch(dispatch) => {
                 let (count, total) = crate::dispatch::workgroup_count(commands, dispatch, table)?;
                 workgroup_count = count;
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
-                let info = dispatch.executable.functions().get(dispatch.function);
-                unit = info.map_or(1, |info| estimate::unit(info.coarsening, count, time));
-                (total, time, info.is_some_and(|info| !info.sequential))
+                let function = dispatch.executable.functions().get(dispatch.function);
+                unit = estimate::unit_of(function, count, total, time);
+                (total, time)
             }
             _ => {
-                let bytes = divisible_bytes(commands, command, table)?;
-                let length = bytes.unwrap_or(0);
                 // What cannot be divided is one unit.
-                (length.div_ceil(TRANSFER_UNIT).max(1), estimate::of_bytes(length), bytes.is_some())
+                let length = divisible_bytes(commands, command, table)?.unwrap_or(0);
+                (length.div_ceil(TRANSFER_UNIT).max(1), estimate::of_bytes(length))
             }
         };
         if total == 0 {
             return Ok(());
         }
-        let wanted = if divisible { estimate::chunks(time, total.div_ceil(unit), threads) } else { 1 };
+        let wanted = estimate::chunks(time, total.div_ceil(unit), threads);
         let chunk = total.div_ceil(wanted);
         let chunk = chunk.checked_next_multiple_of(unit).unwrap_or(chunk);
         let start = self.chunks();
