@@ -100,10 +100,10 @@ macro_rules! partial_results {
 
 /// Calls a function for the strips of a loop, the widest first: `strips!(count, strip(arguments), [4 x LANES, 1 x 16] over 16, [1 x 4])`
 /// calls `strip::<4, LANES>(arguments, first, LANES)` for as many iterations as there are, and so on. The last arguments are the first
-/// iteration, and how far the strips are apart.
+/// iteration, and the distance from a strip to the next.
 ///
-/// What strips `over` a width leave are none or more iterations: two more strips of this width, less than it apart, run these. Some of
-/// them run twice then, at once: the function has to load what it stores for all its strips before it stores.
+/// Strips `over` a width leave no iteration, or more than so many: two further strips of this width, which overlap, run those. Some
+/// iterations run twice then, at once: the function has to load what it stores for all its strips before it stores.
 ///
 /// The fences are no instructions. They keep LLVM from vectorising the loop over rows, which it sees as one over single elements while the
 /// strips of a row are unrolled and no vectors yet: with gathers and scatters, whole dispatches took twice as long.

@@ -138,7 +138,7 @@ impl Layouts {
             return None;
         };
         let from = constant.data.as_ptr().wrapping_add(first).cast::<u32>();
-        // SAFETY: promised by the caller; those of the layout are within the block, which nobody else accesses yet.
+        // SAFETY: promised by the caller; those of the layout are within the block, which no other thread has yet.
         unsafe { copy(from.cast_const(), copied.pointer().as_ptr().cast(), &layout.axes, &layout.strides) };
         Some(copied)
     }

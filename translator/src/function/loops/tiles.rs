@@ -21,14 +21,13 @@ impl Writer<'_, '_, '_> {
     pub(super) fn short_row(&self, strips: &Strips) -> Option<u64> {
         let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_ROW);
         let instructions = self.live_instructions(strips);
-        let computes = |(block, position): &(Block, usize)| self.nest.access(*block, *position).is_none();
         let fails = |(block, position): &(Block, usize)| {
             let inst = self.nest.instruction(self.emitter.body.function, *block, *position);
             matches!(&inst.op, Op::Eval { opcode, .. } if opcode.info().effects.fails)
         };
         let is_short = strips.reductions.is_empty()
             && self.around(strips).next().is_some()
-            && !instructions.iter().any(|at| computes(at) && fails(at))
+            && !instructions.iter().any(fails)
             && self.nest.loops.iter().all(|counted| {
                 counted.divisor.is_none() && !counted.inductions.iter().any(|each| self.is_read(each.parameter))
             });
