@@ -36,6 +36,15 @@ use level::Level;
 use operand::load;
 use operation::sealed::Tiled;
 
+/// What the elements of the output are before the first product is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initial {
+    /// Any numbers, which are loaded.
+    Stored,
+    /// Zeros, all of them, which need not be loaded.
+    Zeros,
+}
+
 /// Runs all iterations of the loops, the outermost first; in another order where the operation allows that: see [`Sums`].
 ///
 /// # Safety
@@ -50,7 +59,7 @@ pub unsafe fn contract<O: Operation>(
     loops: &[Loop],
 ) {
     // SAFETY: promised by the caller.
-    unsafe { contract_part::<O>(Sums::of::<O>(loops), output, left, right, loops) }
+    unsafe { contract_part::<O>(Sums::of::<O>(loops), (output, Initial::Stored), left, right, loops) }
 }
 
 /// As [`contract`], for a part of a contraction: that of some iterations of loops that move the output. `sums` are of the whole.
@@ -59,7 +68,7 @@ pub unsafe fn contract<O: Operation>(
 /// As for [`contract`].
 pub unsafe fn contract_part<O: Operation>(
     sums: Sums,
-    output: *mut O::Number,
+    output: (*mut O::Number, Initial),
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
     loops: &[Loop],
@@ -90,7 +99,7 @@ pub unsafe fn contract_at_most<O: Operation>(
 ) -> &'static str {
     let level = Level::at_most(machine);
     // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(level, Sums::of::<O>(loops), output, left, right, loops) };
+    unsafe { contract_on::<O>(level, Sums::of::<O>(loops), (output, Initial::Stored), left, right, loops) };
     <O as Tiled>::tiles(level).machine.name
 }
 
@@ -101,7 +110,7 @@ pub unsafe fn contract_at_most<O: Operation>(
 unsafe fn contract_on<O: Operation>(
     level: Level,
     sums: Sums,
-    output: *mut O::Number,
+    (output, initial): (*mut O::Number, Initial),
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
     loops: &[Loop],
@@ -133,7 +142,7 @@ unsafe fn contract_on<O: Operation>(
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
-        unsafe { drive::Drive { plan, number, tiles, output, left, right, scratch }.run() };
+        unsafe { drive::Drive { plan, number, tiles, output, initial, left, right, scratch }.run() };
     });
 }
 

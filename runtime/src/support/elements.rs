@@ -46,7 +46,7 @@ macro_rules! contract {
     };
     (
         @ $operation:ident,
-        ($output:expr, $output_base:expr),
+        ($output:expr, $output_base:expr $(, $zeros:ident)?),
         $left:expr,
         ($right:expr, $right_base:expr) $(.$right_method:ident($($right_function:expr)?))?,
         [$(($count:expr, $output_stride:expr, $left_stride:expr, $right_stride:expr)),*] $(, $permitted:expr)?
@@ -57,7 +57,7 @@ macro_rules! contract {
             left: $left_stride,
             right: $right_stride,
         }),*];
-        let output = $crate::vm::View::new(&$output, $output_base);
+        let output = $crate::vm::View::new(&$output, $output_base)$(.$zeros())?;
         let left = $left;
         let right = $crate::vm::View::new(&$right, $right_base)$(.$right_method($($right_function)?))?;
         let mut permitted = || true $(&& $permitted)?;

@@ -128,6 +128,7 @@ impl<N: Copy> Drive<'_, N> {
             let products_of_tile = self.scratch.products.as_ptr();
             let tile = Tile {
                 output,
+                initial: self.initial,
                 left,
                 right,
                 rows,

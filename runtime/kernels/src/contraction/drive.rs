@@ -1,11 +1,12 @@
 //! The loops around the tiles.
 
+use super::Initial;
 use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS, TILE_ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, Piece};
 use super::plan::{Packing, Plan};
-use super::scratch::{Listed, Scratch};
+use super::scratch::Scratch;
 use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
 
 /// A contraction under way.
@@ -15,6 +16,8 @@ pub(super) struct Drive<'a, N: 'static> {
     pub(super) number: u64,
     pub(super) tiles: &'static Tiles<N>,
     pub(super) output: *mut N,
+    /// What the output is before the next products.
+    pub(super) initial: Initial,
     pub(super) left: Operand<'a, N>,
     pub(super) right: Operand<'a, N>,
     pub(super) scratch: &'a mut Scratch<N>,
@@ -98,79 +101,98 @@ impl<N: Copy> Drive<'_, N> {
                     }
                 }
             }
+            self.initial = Initial::Stored;
         }
     }
 
     /// Lists the offsets of so many rows, or of less: as many as the panel can hold. Returns the number.
-    fn list_rows(&mut self, rows: &mut Walk<'_>, count: usize) -> usize {
+    fn list_rows(&mut self, walk: &mut Walk<'_>, count: usize) -> usize {
         let most = self.reach_of_rows();
+        let keeps = self.packs_rows();
         let Scratch { rows: listed, tile_rows, .. } = &mut *self.scratch;
-        let (mut least, mut greatest) = (rows.offsets().right, rows.offsets().right);
-        for (at, row) in listed.iter_mut().enumerate().take(count) {
-            let Offsets { output, left, right } = rows.offsets();
+        let (mut least, mut greatest) = (walk.offsets().right, walk.offsets().right);
+        let step = self.plan.rows.innermost();
+        let mut at = 0;
+        while at < count {
+            let (Offsets { output, left, right }, run) = (walk.offsets(), walk.run().min(count - at));
+            // Where a panel bounds them, one row after the other.
+            let run = if most == u64::MAX { run } else { 1 };
             (least, greatest) = (least.min(right), greatest.max(right));
             if greatest.abs_diff(least) >= most {
-                tile_rows[..at].copy_from_slice(&listed[..at]);
-                return at;
+                break;
             }
-            rows.advance(1);
-            *row = Row { output: output as isize, left: left as isize, right: right as isize };
+            let mut next = Row { output: output as isize, left: left as isize, right: right as isize };
+            for row in &mut tile_rows[at..at + run] {
+                *row = next;
+                next.output = next.output.wrapping_add(step.output as isize);
+                next.left = next.left.wrapping_add(step.left as isize);
+                next.right = next.right.wrapping_add(step.right as isize);
+            }
+            walk.advance(run);
+            at += run;
         }
-        tile_rows[..count].copy_from_slice(&listed[..count]);
-        count
+        if keeps {
+            listed[..at].copy_from_slice(&tile_rows[..at]);
+        }
+        at
+    }
+
+    /// Whether rows and products are packed, so that their offsets in the operands are kept beside those in panels.
+    fn packs_rows(&self) -> bool {
+        self.plan.packing == Packing::Across
+            || [self.left, self.right].iter().any(|operand| matches!(operand, Operand::Computed(..)))
     }
 
     /// Lists the offsets of some of so many products, relative to those of the first, which are returned.
     fn list_products(&mut self, sums: &mut Walk<'_>, count: usize, of: usize) -> Offsets {
         let first = sums.offsets();
-        let Scratch { products, sources, offsets: lines, are_products_adjacent, listed, listed_plan, .. } =
-            &mut *self.scratch;
         // Most often, the contraction before was of the same plan: that of another workgroup.
-        if *listed_plan == self.number {
+        if self.scratch.listed_plan == self.number {
             return first;
         }
+        let (keeps, step) = (self.packs_rows(), self.plan.sums.innermost());
+        let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, listed_plan, .. } =
+            &mut *self.scratch;
         // Those across lanes are moved into panels, at other places for other rows.
         *listed_plan = if count == of && self.plan.packing != Packing::Across { self.number } else { 0 };
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
-            let (mut left, mut right) =
-                (offsets.left.wrapping_sub(first.left) as isize, offsets.right.wrapping_sub(first.right) as isize);
-            let step = self.plan.sums.innermost();
-            for (product, source) in products[at..at + run].iter_mut().zip(&mut sources[at..at + run]) {
-                *source = Product { left, right };
-                *product = *source;
-                left = left.wrapping_add(step.left as isize);
-                right = right.wrapping_add(step.right as isize);
+            let (left, right) = (offsets.left.wrapping_sub(first.left), offsets.right.wrapping_sub(first.right));
+            let mut next = Product { left: left as isize, right: right as isize };
+            for product in &mut products[at..at + run] {
+                *product = next;
+                next.left = next.left.wrapping_add(step.left as isize);
+                next.right = next.right.wrapping_add(step.right as isize);
             }
             sums.advance(run);
             at += run;
         }
-        if matches!(self.left, Operand::Computed(..)) {
-            products.iter_mut().zip(0..).take(count).for_each(|(product, at)| product.left = at);
+        let products = &mut products[..count];
+        if keeps {
+            sources[..count].copy_from_slice(products);
         }
         if matches!(self.plan.packing, Packing::Panels | Packing::CrossingPanels) {
-            lines.iter_mut().zip(sources).take(count).for_each(|(line, source)| *line = source.right);
+            lines.iter_mut().zip(&*products).for_each(|(line, product)| *line = product.right);
             *are_products_adjacent = is_adjacent(&lines[..count]);
         }
-        *listed = Listed::Operand;
+        if matches!(self.left, Operand::Computed(..)) {
+            products.iter_mut().zip(0..).for_each(|(product, at)| product.left = at);
+        }
+        *panel_width = 0;
         first
     }
 
-    /// Makes the list of products one of a kind.
+    /// Lists the offsets of products in a panel of a width.
     #[inline]
-    fn list_as(&mut self, kind: Listed, count: usize) {
-        let Scratch { products, sources, listed, .. } = &mut *self.scratch;
-        if *listed == kind {
-            return;
+    fn list_in_panel(&mut self, width: usize, count: usize) {
+        let Scratch { products, panel_width, .. } = &mut *self.scratch;
+        if *panel_width != width {
+            for (at, product) in products.iter_mut().take(count).enumerate() {
+                product.right = (at * width) as isize;
+            }
+            *panel_width = width;
         }
-        for (at, (product, source)) in products.iter_mut().zip(sources).take(count).enumerate() {
-            product.right = match kind {
-                Listed::Operand => source.right,
-                Listed::Panel(width) => (at * width) as isize,
-            };
-        }
-        *listed = kind;
     }
 
     /// Runs all strips of the listed rows.
@@ -230,11 +252,10 @@ impl<N: Copy> Drive<'_, N> {
         unsafe {
             let right = match (self.right, self.plan.packing) {
                 (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Transposed) => {
-                    self.list_as(Listed::Operand, products);
                     address.wrapping_offset(first.right as isize)
                 }
                 (operand, _) => {
-                    self.list_as(Listed::Panel(width), products);
+                    self.list_in_panel(width, products);
                     self.pack_right(operand.moved(first.right), strip, width, products);
                     self.scratch.panel.as_ptr()
                 }
@@ -258,6 +279,7 @@ impl<N: Copy> Drive<'_, N> {
                 let next = if done + 2 * size <= rows { rows_of_tile.add(*size) } else { rows_of_tile };
                 let tile = Tile {
                     output,
+                    initial: self.initial,
                     left,
                     right,
                     rows: rows_of_tile,
@@ -308,7 +330,9 @@ impl<N: Copy> Drive<'_, N> {
                 lines: self.scratch.tile.as_mut_ptr(),
                 width,
             };
-            (self.tiles.copies.gather)(&lines);
+            if tile.initial == Initial::Stored {
+                (self.tiles.copies.gather)(&lines);
+            }
             run(&Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
             (self.tiles.copies.scatter)(&lines);
         }

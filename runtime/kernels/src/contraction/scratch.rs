@@ -1,41 +1,16 @@
 //! Memory that a thread reuses from one contraction to the next.
 
-use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use alloc::boxed::Box;
+use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use core::ptr::NonNull;
 
 use super::blocking::{COLUMNS, COMPUTED_ROWS, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
 use super::kept::Kept;
 use super::operand::Piece;
 use super::tile::{Product, Row};
 
-/// What the list of products holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Listed {
-    /// Offsets in the right operand.
-    Operand = 0,
-    /// Offsets in a panel of this width.
-    Panel(usize) = 1,
-}
-
-/// Lists, and packed operands. All zeros is a value.
-#[repr(C)]
+/// Packed operands, and lists. All zeros is a value. Vectors of the first four are in one line of the cache each.
+#[repr(C, align(64))]
 pub(super) struct Scratch<N> {
-    /// The plan whose products are listed, all of them; zero if they are not.
-    pub(super) listed_plan: u64,
-    pub(super) listed: Listed,
-    pub(super) rows: [Row; ROWS],
-    /// The same, with the left operand where it is packed.
-    pub(super) tile_rows: [Row; ROWS],
-    pub(super) products: [Product; PRODUCTS],
-    /// For each product, how far the operands are before they are packed.
-    pub(super) sources: [Product; PRODUCTS],
-    /// How far the lines of a panel are in the operand: those of the products, or adjacent ones.
-    pub(super) offsets: [isize; PRODUCTS],
-    pub(super) are_products_adjacent: bool,
-    /// The pieces of a strip in the right operand.
-    pub(super) pieces: [Piece; COLUMNS],
-    pub(super) output_pieces: [Piece; COLUMNS],
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
     /// Partial sums of a block of elements.
@@ -44,6 +19,23 @@ pub(super) struct Scratch<N> {
     pub(super) panel: [N; PANEL],
     /// Rows of the left operand, or a panel of it.
     pub(super) left: [N; PANEL],
+    /// The plan whose products are listed, all of them; zero if they are not.
+    pub(super) listed_plan: u64,
+    /// The width of the panel that the list of products has the offsets of; zero if they are those of the right operand.
+    pub(super) panel_width: usize,
+    /// Rows of tiles.
+    pub(super) tile_rows: [Row; ROWS],
+    /// The same, with the operands before they are packed, if they are.
+    pub(super) rows: [Row; ROWS],
+    pub(super) products: [Product; PRODUCTS],
+    /// The same, with the operands before they are packed, if rows or products are computed or across lanes.
+    pub(super) sources: [Product; PRODUCTS],
+    /// How far the lines of a panel are in the operand: those of the products, or adjacent ones.
+    pub(super) offsets: [isize; PRODUCTS],
+    pub(super) are_products_adjacent: bool,
+    /// The pieces of a strip in the right operand.
+    pub(super) pieces: [Piece; COLUMNS],
+    pub(super) output_pieces: [Piece; COLUMNS],
 }
 
 /// What a thread keeps, for any operation: its numbers have 32 bits.
@@ -53,43 +45,62 @@ struct Any {
     scratch: Scratch<u32>,
 }
 
+/// The memory of what a thread keeps: the system provides it when it is first used, and parts of it never are.
+struct Keeper(NonNull<u8>);
+
+impl Keeper {
+    /// Of less alignment than the contents, for which allocators would write all the zeros at once.
+    const LAYOUT: Layout = match Layout::from_size_align(size_of::<Any>() + align_of::<Any>(), align_of::<u64>()) {
+        Ok(layout) => layout,
+        Err(_) => panic!(),
+    };
+
+    fn new() -> Keeper {
+        // SAFETY: the size is not zero.
+        let memory = unsafe { alloc_zeroed(Keeper::LAYOUT) };
+        Keeper(NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(Keeper::LAYOUT)))
+    }
+
+    fn any(&mut self) -> &mut Any {
+        let memory = self.0.as_ptr();
+        let aligned = memory.wrapping_add(memory.align_offset(align_of::<Any>())).cast::<Any>();
+        // SAFETY: the memory has as many bytes more as the alignment, so that the contents end within it. All zeros is a value of them.
+        unsafe { &mut *aligned }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout. The contents need no drop.
+        unsafe { dealloc(self.0.as_ptr(), Keeper::LAYOUT) };
+    }
+}
+
 #[cfg(feature = "std")]
 std::thread_local! {
-    static KEPT: core::cell::Cell<Option<Box<Any>>> = const { core::cell::Cell::new(None) };
+    static KEPT: core::cell::Cell<Option<Keeper>> = const { core::cell::Cell::new(None) };
 }
 
 /// Calls `work` with what the thread keeps.
 pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> R {
-    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL) };
+    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL && !core::mem::needs_drop::<Any>()) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
-    let mut kept = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
+    let mut keeper = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(Keeper::new);
     #[cfg(not(feature = "std"))]
-    let mut kept = zeroed();
-    let Any { kept: found, scratch: any } = &mut *kept;
+    let mut keeper = Keeper::new();
+    let Any { kept, scratch: any } = keeper.any();
     let any: *mut Scratch<u32> = any;
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
-    let result = work(found, unsafe { &mut *any.cast::<Scratch<N>>() });
+    let result = work(kept, unsafe { &mut *any.cast::<Scratch<N>>() });
     // Where the thread is ending there is nothing to keep it for.
     #[cfg(feature = "std")]
-    let _ = KEPT.try_with(|slot| slot.set(Some(kept)));
+    let _ = KEPT.try_with(|slot| slot.set(Some(keeper)));
     result
 }
 
 /// Calls `work` with what a thread keeps that has run no contraction.
 #[cfg(test)]
 pub(super) fn with_nothing_kept<R>(work: impl FnOnce(&mut Kept) -> R) -> R {
-    work(&mut zeroed().kept)
-}
-
-/// Memory that the system provides when it is first used: parts of it never are.
-fn zeroed() -> Box<Any> {
-    let layout = Layout::new::<Any>();
-    // SAFETY: the size is not zero.
-    let memory = unsafe { alloc_zeroed(layout) }.cast::<Any>();
-    if memory.is_null() {
-        handle_alloc_error(layout);
-    }
-    // SAFETY: allocated with the layout of the type, for which all zeros is a value.
-    unsafe { Box::from_raw(memory) }
+    work(&mut Keeper::new().any().kept)
 }

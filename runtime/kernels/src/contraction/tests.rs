@@ -108,8 +108,12 @@ where
     let [output, left, right] =
         [memory(loops, |each| each.output), memory(loops, |each| each.left), memory(loops, |each| each.right)];
     let mut numbers = |count: usize| (0..count).map(|_| O::Number::sample(random)).collect::<Vec<O::Number>>();
-    let (before, lefts, rights) = (numbers(output.1), numbers(left.1), numbers(right.1));
+    let (mut before, lefts, rights) = (numbers(output.1), numbers(left.1), numbers(right.1));
     let kind = random.below(4);
+    let initial = if random.below(3) == 0 { Initial::Zeros } else { Initial::Stored };
+    if initial == Initial::Zeros {
+        before.fill(O::Number::default());
+    }
     let run = |level: Option<Level>| {
         let mut result = before.clone();
         // SAFETY: the vectors contain the elements of all iterations, and elements of the output are distinct.
@@ -120,7 +124,7 @@ where
             let left = if kind == 1 { Operand::Computed(&changed_left, 0) } else { Operand::Memory(left) };
             let right = if kind == 2 { Operand::Computed(&changed_right, 0) } else { Operand::Memory(right) };
             match level {
-                Some(level) => contract_on::<O>(level, Sums::of::<O>(loops), output, left, right, loops),
+                Some(level) => contract_on::<O>(level, Sums::of::<O>(loops), (output, initial), left, right, loops),
                 None => in_order::<O>(output, left, right, loops, [0; 3]),
             }
         }
@@ -129,7 +133,7 @@ where
     let expected = run(None);
     // Twice: the second time, plan and lists are there.
     for (level, times) in levels().into_iter().flat_map(|level| [(level, 1), (level, 2)]) {
-        assert!(run(Some(level)) == expected, "{level:?} {kind} {loops:?} {times}");
+        assert!(run(Some(level)) == expected, "{level:?} {kind} {initial:?} {loops:?} {times}");
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) mod wasm32_relaxed;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(super) mod x86_64;
 
+use super::Initial;
 use super::copy::Copies;
 use super::machine::Machine;
 use super::vector::Vector;
@@ -20,6 +21,8 @@ use super::vector::Vector;
 pub(super) struct Tile<N> {
     /// The first column of the first row.
     pub(super) output: *mut N,
+    /// What the output is before.
+    pub(super) initial: Initial,
     /// The left operand's number of the first row and product.
     pub(super) left: *const N,
     /// The right operand's number of the first column and product.
@@ -139,15 +142,21 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
-    let Tile { output, left, right, rows, products, count, next, .. } = *tile;
+    let Tile { output, initial, left, right, rows, products, count, next, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [[V::zero(); VECTORS]; ROWS];
+        if initial == Initial::Stored {
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
+                row += 1;
+            }
+        }
         let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
         while row < ROWS {
-            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
             lefts[row] = left.offset(rows[row].left);
             rights[row] = right.offset(rows[row].right);
             row += 1;
@@ -193,16 +202,22 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    let Tile { output, left, right, rows, products, count, stride, .. } = *tile;
+    let Tile { output, initial, left, right, rows, products, count, stride, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [[V::zero(); VECTORS]; ROWS];
+        if initial == Initial::Stored {
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
+                row += 1;
+            }
+        }
         let mut lefts = [left; ROWS];
         let mut row = 0;
         while row < ROWS {
-            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
             lefts[row] = left.offset(rows[row].left);
             row += 1;
         }
@@ -287,15 +302,21 @@ pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Numb
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, tail: Tail<V::Mask>) {
-    let Tile { output, left, right, rows, products, count, .. } = *tile;
+    let Tile { output, initial, left, right, rows, products, count, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = [V::zero(); ROWS];
+        if initial == Initial::Stored {
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = tail.load::<V>(output.offset(rows[row].output));
+                row += 1;
+            }
+        }
         let mut rights = [right; ROWS];
         let mut row = 0;
         while row < ROWS {
-            sums[row] = tail.load::<V>(output.offset(rows[row].output));
             rights[row] = right.offset(rows[row].right);
             row += 1;
         }

@@ -9,7 +9,7 @@ use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
+    self, FmaF32, FmaF32AnyOrder, Gather, Initial, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
 };
 use incarnate_kernels::{Loop, Operation};
 
@@ -26,6 +26,7 @@ fn strided(loops: &[Loop], stride: Stride) -> impl Iterator<Item = (usize, i64)>
 pub struct View<'a, T> {
     buffer: &'a Ref,
     base: i64,
+    is_of_zeros: bool,
     element: core::marker::PhantomData<T>,
 }
 
@@ -33,7 +34,13 @@ impl<'a, T: Element> View<'a, T> {
     /// Names the elements of a buffer from `base` on.
     #[must_use]
     pub const fn new(buffer: &'a Ref, base: i64) -> View<'a, T> {
-        View { buffer, base, element: core::marker::PhantomData }
+        View { buffer, base, is_of_zeros: false, element: core::marker::PhantomData }
+    }
+
+    /// Says that all elements are zeros: a contraction that adds to them need not load them.
+    #[must_use]
+    pub const fn of_zeros(self) -> View<'a, T> {
+        View { is_of_zeros: true, ..self }
     }
 
     /// Computes each number of an operand from an element. The function must not fail.
@@ -308,6 +315,7 @@ unsafe fn contract<O: Contract>(
     }
     // A loop that does not move the output sums.
     let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);
+    let initial = if output.is_of_zeros { Initial::Zeros } else { Initial::Stored };
     let is_disjoint = |span: &Range<usize>| span.end <= region.span.start || region.span.end <= span.start;
     is_injective_by(loops.len(), moving)
         && left.checked(loops, |each| each.left, &mut |left, left_span, left_constant| {
@@ -322,7 +330,7 @@ unsafe fn contract<O: Contract>(
                 // SAFETY: `Ref::region` checked that the elements are within their buffers and aligned, and that the output can
                 // be written to; this function checked that its elements are distinct and that they overlap no operand's.
                 // A buffer that `constant_at` found has the bytes of a constant that lives.
-                unsafe { by_layouts::<O>(region.origin.cast(), (left, right), constants, loops) };
+                unsafe { by_layouts::<O>((region.origin.cast(), initial), (left, right), constants, loops) };
                 true
             })
         })
@@ -334,7 +342,7 @@ unsafe fn contract<O: Contract>(
 /// # Safety
 /// As for [`contraction::contract`]; and the constants live, and have the elements of all iterations.
 unsafe fn by_layouts<O: Operation>(
-    output: *mut O::Number,
+    output: (*mut O::Number, Initial),
     (left, right): (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
     [left_constant, right_constant]: [Option<(ConstantBytes, usize)>; 2],
     loops: &[Loop],
@@ -380,7 +388,7 @@ unsafe impl<T> Sync for Shared<T> {}
 /// As for [`contraction::contract`].
 unsafe fn divided<O: Operation>(
     sums: Sums,
-    output: *mut O::Number,
+    (output, initial): (*mut O::Number, Initial),
     left: contraction::Operand<'_, O::Number>,
     right: contraction::Operand<'_, O::Number>,
     loops: &[Loop],
@@ -397,7 +405,7 @@ unsafe fn divided<O: Operation>(
     let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
     let Some(longest) = divisible else {
         // SAFETY: promised by the caller.
-        return unsafe { contraction::contract_part::<O>(sums, output, left, right, loops) };
+        return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
     };
     let shared = Shared((output, left, right));
     parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
@@ -412,7 +420,7 @@ unsafe fn divided<O: Operation>(
         unsafe {
             contraction::contract_part::<O>(
                 sums,
-                output.wrapping_offset(whole.output.wrapping_mul(first) as isize),
+                (output.wrapping_offset(whole.output.wrapping_mul(first) as isize), initial),
                 left.moved(whole.left.wrapping_mul(first)),
                 right.moved(whole.right.wrapping_mul(first)),
                 part,

@@ -18,7 +18,9 @@ impl Writer<'_, '_, '_> {
             (Product::MulAddI32, _) => quote!(MulAddI32),
             (Product::AddF32, _) => quote!(MulAddF32),
         };
-        let output = self.view(contraction.output);
+        let (buffer, base) = self.view(contraction.output);
+        let zeros = self.nest.views[contraction.output].zeros.then(|| quote!(, of_zeros));
+        let output = quote!((#buffer, #base #zeros));
         let left = contraction.left.as_ref().map_or_else(|| Ok(quote!(one)), |left| self.factor(left))?;
         let right = self.factor(&contraction.right)?;
         let loops = contraction.loops.iter().map(|at| {
@@ -33,15 +35,15 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The buffer of a view, and the index of the element of the first iteration.
-    fn view(&self, view: usize) -> TokenStream {
+    fn view(&self, view: usize) -> (TokenStream, TokenStream) {
         let view = &self.nest.views[view];
-        let (buffer, base) = (self.emitter.name(view.buffer), self.form(view.index.base()));
-        quote!((#buffer, #base))
+        (self.emitter.name(view.buffer), self.form(view.index.base()))
     }
 
     /// The numbers of a factor.
     fn factor(&self, factor: &Factor) -> Result<TokenStream> {
-        let (view, of) = (self.view(factor.view), self.nest.views[factor.view].element);
+        let ((buffer, base), of) = (self.view(factor.view), self.nest.views[factor.view].element);
+        let view = quote!((#buffer, #base));
         if factor.is_memory(self.nest) {
             return Ok(view);
         }

@@ -183,6 +183,8 @@ pub struct View {
     pub index: Affine,
     /// True if elements are stored.
     pub written: bool,
+    /// True if the buffer has only zeros before the nest.
+    pub zeros: bool,
 }
 
 /// A load or store of a nest.

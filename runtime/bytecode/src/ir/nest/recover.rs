@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::zeros;
 use super::{Access, Affine, BailOut, Bounded, Carried, Counted, Element, Item, Needed, Nest, Nests, Test, View};
 use crate::index_map::IndexMap;
 use crate::ir::function::{Definition, Function, Inst, Positions};
@@ -25,7 +26,8 @@ const MAX_VIEWS: usize = 64;
 /// All nests of a function.
 pub(super) fn nests(function: &Function) -> Nests {
     let graph = Graph::of(function);
-    let loops = Loops::new(&graph, &graph.dominators());
+    let dominators = graph.dominators();
+    let loops = Loops::new(&graph, &dominators);
     if loops.all().is_empty() {
         return Nests::default();
     }
@@ -46,6 +48,7 @@ pub(super) fn nests(function: &Function) -> Nests {
             Err(reason) => nests.rejected.push((Block(found.header), reason)),
         }
     }
+    zeros::mark(&mut nests.found, function, &graph, &loops, &dominators);
     nests
 }
 
@@ -364,7 +367,7 @@ impl<'a> Recovery<'a> {
             conditions.extend(needed);
             let is_same = |view: &View| view.buffer == buffer && view.element == element && view.index == form;
             let view = nest.views.iter().position(is_same).unwrap_or_else(|| {
-                nest.views.push(View { buffer, element, index: form, written: false });
+                nest.views.push(View { buffer, element, index: form, written: false, zeros: false });
                 nest.views.len() - 1
             });
             if view >= MAX_VIEWS {

@@ -363,6 +363,46 @@ fn zeros_in_new_buffers_need_no_work() {
 }
 
 #[test]
+fn accumulators_have_zeros_before() {
+    let allocation = "  %r3 = vm.buffer.alloc %i0:1, %i4\n";
+    let loop_with = |first: u32, body: &str, after: &str| {
+        let [head, within, done] = [first, first + 1, first + 2];
+        format!(
+            "  vm.br ^bb{head}(%i6->%i12, %i7->%i13)\n\
+             ^bb{head}:\n  %i5 = vm.cmp.lt.i64.s %i12:13, %i2:3\n  vm.cond_br %i5, ^bb{within}(), ^bb{done}()\n\
+             ^bb{within}:\n{body}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb{head}()\n^bb{done}:\n{after}"
+        )
+    };
+    let load = "  %i14 = vm.buffer.load.i32 %r3, %i12:13\n";
+    let add = format!("{load}  %i14 = vm.add.i32 %i14, %i4\n  vm.buffer.store.i32 %i14, %r3, %i12:13\n");
+    let clear = "  %i20 = vm.const.i32.zero\n  vm.buffer.store.i32 %i20, %r3, %i12:13\n";
+    let store = "  vm.buffer.store.i32 %i4, %r3, %i6:7\n";
+    let returned = "  %i14:15 = vm.buffer.load.i64 %r3, %i6:7\n  vm.return %i14:15\n";
+    // Whether the last nest's buffer has only zeros before.
+    let zeros = |before: &str, between: &str, after: &str| {
+        let sum = loop_with(4, &add, after);
+        let body = format!("{before}{}", loop_with(1, clear, &format!("{between}{sum}")));
+        let function = function(&body);
+        let nests = Nests::of(&function);
+        assert_eq!(nests.found.len(), 2, "{function}");
+        nests.found[1].views.iter().all(|view| view.zeros)
+    };
+    assert!(zeros(allocation, "", returned) && zeros(allocation, "", &format!("{store}{returned}")));
+    assert!(!zeros(&format!("{allocation}{store}"), "", returned) && !zeros(allocation, store, returned));
+    // In a loop around it, which does not allocate the buffer again, or does.
+    let around = |before: &str, first: &str| {
+        zeros(
+            &format!("{before}  vm.br ^bb7()\n^bb7:\n{first}"),
+            "",
+            &format!("  vm.cond_br %i4, ^bb7(), ^bb8()\n^bb8:\n{returned}"),
+        )
+    };
+    let clear_first = "  %i20 = vm.const.i32.zero\n  vm.buffer.store.i32 %i20, %r3, %i6:7\n";
+    assert!(!around(allocation, clear_first));
+    assert!(around("", &format!("{allocation}{clear_first}")));
+}
+
+#[test]
 fn sums_are_carried_and_tests_may_be_last() {
     let nest = one("  %i12:13 = vm.const.i64.zero\n  vm.br ^bb1()\n\
         ^bb1:\n  %i14:15 = vm.buffer.load.i64 %r0, %i6:7\n  %i12:13 = vm.add.i64 %i12:13, %i14:15\n  \

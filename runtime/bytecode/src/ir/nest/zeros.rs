@@ -1,33 +1,94 @@
-//! Nests that store zeros where there are only zeros: compilers clear the memory of an accumulator that they have just allocated.
+//! Buffers that have only zeros before a nest: compilers allocate the memory of an accumulator, clear it, and then add products to it.
+
+use alloc::vec::Vec;
 
 use super::Nest;
-use crate::ir::function::{Definition, Function, Inst};
-use crate::ir::op::{Op, Terminator};
-use crate::ir::value::Value;
+use crate::index_map::IndexMap;
+use crate::ir::dominators::Dominators;
+use crate::ir::function::Function;
+use crate::ir::graph::Graph;
+use crate::ir::loops::Loops;
+use crate::ir::op::Op;
+use crate::ir::value::{Block, Value};
+
+/// What may change the buffers that a function allocates.
+struct Changes<'a> {
+    loops: &'a Loops,
+    dominators: &'a Dominators,
+    /// For each buffer, an index into the allocations.
+    allocated: IndexMap<Value, usize>,
+    allocations: Vec<Allocation>,
+}
+
+struct Allocation {
+    block: Block,
+    /// The blocks that may change the buffer, or give it another name.
+    changing: Vec<Block>,
+}
+
+/// Says which views of nests have only zeros before.
+pub(super) fn mark(nests: &mut [Nest], function: &Function, graph: &Graph, loops: &Loops, dominators: &Dominators) {
+    // Without cycles of several entries, those through a block lead through the header of the innermost loop around it.
+    if nests.is_empty() || !dominators.is_reducible(graph) {
+        return;
+    }
+    let changes = Changes::of(function, loops, dominators);
+    for nest in nests {
+        let header = nest.loops[0].header;
+        nest.views.iter_mut().for_each(|view| view.zeros = changes.none_before(header, view.buffer));
+    }
+}
+
+impl<'a> Changes<'a> {
+    fn of(function: &Function, loops: &'a Loops, dominators: &'a Dominators) -> Changes<'a> {
+        let mut changes = Changes { loops, dominators, allocated: IndexMap::default(), allocations: Vec::new() };
+        for (block, data) in function.iter() {
+            let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
+            for buffer in allocations.flat_map(|inst| &inst.results) {
+                changes.allocated.insert(*buffer, changes.allocations.len());
+                changes.allocations.push(Allocation { block, changing: Vec::new() });
+            }
+        }
+        for (block, data) in function.iter() {
+            for inst in &data.instructions {
+                match &inst.op {
+                    Op::BufferLoad { .. } | Op::BufferLength { .. } => {}
+                    Op::BufferStore { value, .. } if function.constant_bits(*value) == Some(0) => {}
+                    op => op.visit(|operand| changes.add(operand.value(), block)),
+                }
+            }
+            data.terminator.visit_values(|value| changes.add(value, block));
+        }
+        changes
+    }
+
+    fn add(&mut self, buffer: Value, block: Block) {
+        let Some(at) = self.allocated.get(buffer) else { return };
+        let changing = &mut self.allocations[*at].changing;
+        if changing.last() != Some(&block) {
+            changing.push(block);
+        }
+    }
+
+    /// Whether nothing has changed a buffer of the function when the loop with a header begins.
+    fn none_before(&self, header: Block, buffer: Value) -> bool {
+        let Some(at) = self.allocated.get(buffer) else { return false };
+        let Some(root) = self.loops.innermost_index(header.0) else { return false };
+        let Allocation { block, changing } = &self.allocations[*at];
+        // Then what follows the loop leads to it again only by the allocation, of another buffer.
+        let is_within_the_same = self.loops.all()[root].parent.is_none_or(|around| self.loops.contains(around, block.0));
+        let is_later =
+            |other: &Block| self.loops.contains(root, other.0) || self.dominators.dominates(header.0, other.0);
+        is_within_the_same && changing.iter().all(is_later)
+    }
+}
 
 impl Nest {
-    /// Whether the nest stores nothing but zeros, to buffers that have had no other use: an allocated buffer has zeros.
+    /// Whether the nest stores nothing but zeros, to buffers that have only zeros.
     pub(super) fn stores_zeros_to_zeros(&self, function: &Function) -> bool {
         let is_zero = |value: Value| function.constant_bits(value) == Some(0);
         !self.accesses.is_empty()
-            && self.accesses.iter().all(|access| {
-                access.stored.is_some_and(is_zero) && self.is_fresh(function, self.views[access.view].buffer)
-            })
+            && self.accesses.iter().all(|access| access.stored.is_some_and(is_zero) && self.views[access.view].zeros)
             && self.loops.iter().all(|counted| counted.carried.is_empty())
-    }
-
-    /// Whether the block that allocates a buffer leads to the nest, and does nothing else with it. Only the nest's own branches lead
-    /// to its first loop from elsewhere: a loop around it would have the block within it.
-    fn is_fresh(&self, function: &Function, buffer: Value) -> bool {
-        let Definition::Result(block) = function.definition(buffer) else { return false };
-        let data = function.block(block);
-        let Terminator::Branch(edge) = &data.terminator else { return false };
-        let allocates = |inst: &Inst| matches!(inst.op, Op::BufferAlloc { .. }) && inst.results[..] == [buffer];
-        let Some(at) = data.instructions.iter().position(allocates) else { return false };
-        let mut is_used = edge.arguments.iter().any(|argument| argument.value == buffer);
-        data.instructions[at + 1..]
-            .iter()
-            .for_each(|inst| inst.op.visit(|operand| is_used |= operand.value() == buffer));
-        edge.target == self.loops[0].header && !is_used
     }
 }

@@ -47,7 +47,7 @@ fn check_bytes(random: &mut Random, loops: &[Loop]) {
             let (left, right) = (Operand::Computed(&lefts, -5), Operand::Computed(&rights, 0));
             match level {
                 Some(level) => {
-                    contract_on::<MulAddI32>(level, Sums::of::<MulAddI32>(loops), output, left, right, loops)
+                    contract_on::<MulAddI32>(level, Sums::of::<MulAddI32>(loops), (output, Initial::Stored), left, right, loops)
                 }
                 None => in_order::<MulAddI32>(output, left, right, loops, [0; 3]),
             }

@@ -76,6 +76,7 @@ impl<'a> Lowering<'a> {
                 element: view.element,
                 index: self.strided(&view.index)?,
                 is_written: view.written,
+                is_of_zeros: view.zeros,
                 is_checked,
             });
         }

@@ -96,6 +96,8 @@ struct View {
     element: Element,
     index: Strided,
     is_written: bool,
+    /// The buffer has only zeros before the nest.
+    is_of_zeros: bool,
     /// It is checked before the nest runs.
     is_checked: bool,
 }

@@ -278,7 +278,9 @@ impl Contraction<'_> {
         }
         let (held, held_output, computation) = (self.held(right.view)?, self.held(output)?, self.computation(right));
         let right = self.elements(right, held.as_ref(), computation.as_ref())?;
-        let output = Elementary::new(self.buffer(output, held_output.as_ref())?, self.base(output));
+        let (buffer, base) = (self.buffer(output, held_output.as_ref())?, self.base(output));
+        let view = Elementary::new(buffer, base);
+        let output = if self.nest.views[output].is_of_zeros { view.of_zeros() } else { view };
         let mut permitted = Some(permitted);
         let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
         // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
