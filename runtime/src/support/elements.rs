@@ -131,7 +131,7 @@ macro_rules! strips {
             }
         )*
         if $left > $width {
-            $crate::strips!(@ $strip, 2, $width, $arguments, $first, $left - $width);
+            $crate::strips!(@ $strip, 2, $width, $arguments, $first, core::hint::black_box($left - $width));
             $first += $left;
         }
     };

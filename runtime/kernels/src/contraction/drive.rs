@@ -53,8 +53,10 @@ struct Strip {
     first: Offsets,
     columns: usize,
     vectors: usize,
-    /// The number of pieces of adjacent columns.
+    /// The number of pieces of columns that are adjacent in the right operand.
     pieces: usize,
+    /// Whether all columns are adjacent in the output.
+    is_direct: bool,
 }
 
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
@@ -231,7 +233,7 @@ impl<N: Copy> Drive<'_, N> {
     #[inline]
     fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
         let first = walk.offsets();
-        let (mut at, mut pieces) = (0, 0);
+        let (mut at, mut pieces, mut is_direct) = (0, 0, self.plan.columns.innermost().output == 1);
         while at < columns {
             let (offsets, length) = (walk.offsets(), walk.run().min(columns - at));
             walk.advance(length);
@@ -239,9 +241,10 @@ impl<N: Copy> Drive<'_, N> {
             self.scratch.pieces[pieces] = Piece { from, at, length };
             let from = offsets.output.wrapping_sub(first.output) as isize;
             self.scratch.output_pieces[pieces] = Piece { from, at, length };
+            is_direct &= from == at as isize;
             (at, pieces) = (at + length, pieces + 1);
         }
-        Strip { first, columns, vectors, pieces }
+        Strip { first, columns, vectors, pieces, is_direct }
     }
 
     /// Runs all tiles of a strip.
@@ -265,7 +268,6 @@ impl<N: Copy> Drive<'_, N> {
                 Operand::Computed(..) => self.scratch.left.as_ptr(),
             };
             let output = self.output.wrapping_offset(first.output as isize);
-            let is_direct = strip.pieces == 1 && self.plan.columns.innermost().output == 1;
             let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
             let sizes = self.sizes()[strip.vectors - 1];
             // Less than 2^16 where it is used.
@@ -289,7 +291,7 @@ impl<N: Copy> Drive<'_, N> {
                     stride,
                     next,
                 };
-                if is_direct {
+                if strip.is_direct {
                     run(&tile);
                 } else {
                     let stride = self.plan.columns.innermost().output as isize;

@@ -137,9 +137,10 @@ impl Plan {
         let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, 1, columns);
         let separate =
             Tiling::of(machine.lanes, (machine.separate.len(), machine.separate), true, runs, rows, innermost.count);
-        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are.
+        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are. Two
+        // chunks are the shorter ones, which overlap.
         let vectors = runs * innermost.count.div_ceil(machine.lanes);
-        let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
+        let pieces = if runs > 1 && innermost.count < machine.lanes { 4 * runs } else { 2 * vectors };
         let is_transposable = self.sums.is_contiguous(|each| each.right) && !is_computed;
         let packing = match innermost.right {
             1 => pieces,
@@ -150,6 +151,7 @@ impl Plan {
         // Each row of a tile is copied from the output and back, unless it is there as it is.
         let is_row_adjacent = self.rows.is_contiguous(|each| each.output);
         let moving = match innermost.output {
+            1 if self.columns.is_contiguous(|each| each.output) => 0,
             1 => 2 * rows * pieces,
             _ if is_row_adjacent => TRANSPOSED_THERE_AND_BACK * rows * vectors,
             _ => 2 * rows * (pieces + columns),

@@ -280,7 +280,7 @@ fn plans_explain_themselves() {
     let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().to_string();
     assert_eq!(
         plan(&convolution(64, 112, 3, 3, 2)),
-        "64 rows x 12544 columns, sums of 27; tiles of 6 x 64 in registers; panels of the right operand packed"
+        "64 rows x 12544 columns, sums of 27; tiles of 6 x 64 in registers; panels of the right operand packed across runs of columns"
     );
     let vector = [each(512, 1, 784, 0), each(784, 0, 1, 1)];
     assert_eq!(

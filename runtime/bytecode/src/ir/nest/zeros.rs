@@ -76,7 +76,8 @@ impl<'a> Changes<'a> {
         let Some(root) = self.loops.innermost_index(header.0) else { return false };
         let Allocation { block, changing } = &self.allocations[*at];
         // Then what follows the loop leads to it again only by the allocation, of another buffer.
-        let is_within_the_same = self.loops.all()[root].parent.is_none_or(|around| self.loops.contains(around, block.0));
+        let is_within_the_same =
+            self.loops.all()[root].parent.is_none_or(|around| self.loops.contains(around, block.0));
         let is_later =
             |other: &Block| self.loops.contains(root, other.0) || self.dominators.dominates(header.0, other.0);
         is_within_the_same && changing.iter().all(is_later)

@@ -46,9 +46,14 @@ fn check_bytes(random: &mut Random, loops: &[Loop]) {
                 (Bytes(lefts.as_ptr().wrapping_add(left.0 + 5)), Bytes(rights.as_ptr().add(right.0 + skew)));
             let (left, right) = (Operand::Computed(&lefts, -5), Operand::Computed(&rights, 0));
             match level {
-                Some(level) => {
-                    contract_on::<MulAddI32>(level, Sums::of::<MulAddI32>(loops), (output, Initial::Stored), left, right, loops)
-                }
+                Some(level) => contract_on::<MulAddI32>(
+                    level,
+                    Sums::of::<MulAddI32>(loops),
+                    (output, Initial::Stored),
+                    left,
+                    right,
+                    loops,
+                ),
                 None => in_order::<MulAddI32>(output, left, right, loops, [0; 3]),
             }
         }
