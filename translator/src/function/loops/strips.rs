@@ -100,8 +100,8 @@ impl Writer<'_, '_, '_> {
         let is_vectors = || self.density(strips) != Density::Single && strips.lanes == strips.innermost;
         match self.short_row(strips) {
             _ if self.is_reduction(strips) => Way::Strips,
-            Some(count) if count >= LEAST_STRIP && is_vectors() && self.can_be_function(strips) => Way::Strips,
-            Some(_) if !self.only_copies(strips) => Way::Tiles,
+            Some((count, _)) if count >= LEAST_STRIP && is_vectors() && self.can_be_function(strips) => Way::Strips,
+            Some((_, true)) if !self.only_copies(strips) => Way::Tiles,
             _ => Way::Loops,
         }
     }

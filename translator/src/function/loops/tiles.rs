@@ -14,12 +14,14 @@ use super::strips::{Tile, zero};
 
 /// The least trip count of an innermost loop that LLVM vectorises well: at least three quarters of its iterations are in vectors.
 const LONG_ROW: u64 = 64;
+/// The least trip count of an innermost loop that LLVM does not unroll as a whole, before it vectorises.
+const LONG_LOOP: u64 = 256;
 
 impl Writer<'_, '_, '_> {
     /// The trip count of rows that LLVM would not vectorise well, where strips have no reductions: there are several rows, which are short,
-    /// and iterations compute without the indices of loops and without failures.
-    pub(super) fn short_row(&self, strips: &Strips) -> Option<u64> {
-        let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_ROW);
+    /// and iterations compute without the indices of loops and without failures. Second, whether tiles serve them, too.
+    pub(super) fn short_row(&self, strips: &Strips) -> Option<(u64, bool)> {
+        let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_LOOP);
         let instructions = self.live_instructions(strips);
         let fails = |(block, position): &(Block, usize)| {
             let inst = self.nest.instruction(self.emitter.body.function, *block, *position);
@@ -31,7 +33,7 @@ impl Writer<'_, '_, '_> {
             && self.nest.loops.iter().all(|counted| {
                 counted.divisor.is_none() && !counted.inductions.iter().any(|each| self.is_read(each.parameter))
             });
-        trip_count.filter(|_| is_short)
+        trip_count.filter(|_| is_short).map(|count| (count, count < LONG_ROW))
     }
 
     /// Whether iterations only copy elements, or store constants.
