@@ -1,4 +1,5 @@
-//! Emission of strips of elements, which stay in vector registers: of reductions, and of rows too short for LLVM to vectorise them well.
+//! Emission of strips of elements, which stay in vector registers: of reductions, and of rows of a known length. Of those, LLVM unrolls
+//! short ones before it vectorises, and then moves single elements.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,7 @@ use quote::{format_ident, quote};
 use super::super::shared::pass_constants;
 use super::super::values::type_of;
 use super::emit::{Writer, count, element, grid, index};
+use super::tiles::LONG_ROW;
 
 /// The variables of the strip that is being emitted.
 #[derive(Default)]
@@ -44,15 +46,16 @@ enum Density {
 }
 
 /// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
-/// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. The
-/// last strips overlap, instead of several narrow ones: but for elements that are loaded one by one, as are a few of every second.
-fn widths(trip_count: Option<u64>, density: Density) -> TokenStream {
+/// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. Where
+/// they are no reductions, two do, and of four LLVM would gather one element each into vectors. The last strips overlap, instead of several narrow ones: but for elements that are loaded one by one, as are a few of every second.
+fn widths(trip_count: Option<u64>, density: Density, is_reduction: bool) -> TokenStream {
     let density = match (density, trip_count) {
         (Density::Even, Some(..8)) => Density::Single,
         _ => density,
     };
     let is_long = trip_count.is_none_or(|count| count >= 32);
-    let interleaved = (density == Density::Adjacent && is_long).then(|| quote!(4 x LANES, 2 x LANES,));
+    let four = is_reduction.then(|| quote!(4 x LANES,));
+    let interleaved = (density == Density::Adjacent && is_long).then(|| quote!(#four 2 x LANES,));
     match trip_count {
         None if density == Density::Single => quote!([1 x LANES, 1 x 4, 1 x 1]),
         None => quote!([#interleaved 1 x LANES, 1 x 16] over 16, [1 x 4] over 4, [1 x 1]),
@@ -98,10 +101,10 @@ impl Writer<'_, '_, '_> {
     /// How the iterations of strips are emitted.
     pub(super) fn way(&self, strips: &Strips) -> Way {
         let is_vectors = || self.density(strips) != Density::Single && strips.lanes == strips.innermost;
-        match self.short_row(strips) {
+        match self.row_of_elements(strips) {
             _ if self.is_reduction(strips) => Way::Strips,
-            Some((count, _)) if count >= LEAST_STRIP && is_vectors() && self.can_be_function(strips) => Way::Strips,
-            Some((_, true)) if !self.only_copies(strips) => Way::Tiles,
+            Some(LEAST_STRIP..) if is_vectors() && self.can_be_function(strips) => Way::Strips,
+            Some(..LONG_ROW) if !self.only_copies(strips) => Way::Tiles,
             _ => Way::Loops,
         }
     }
@@ -165,7 +168,7 @@ impl Writer<'_, '_, '_> {
         }
         let body = pass_constants(self.strip(&plan)?, &mut parameters, &mut arguments);
         let count = self.used_count(strips.lanes);
-        let widths = widths(self.row(strips.lanes), self.density(strips));
+        let widths = widths(self.row(strips.lanes), self.density(strips), !strips.reductions.is_empty());
         let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););
         for at in self.around(strips).rev() {
             let (index, count) = (index(at), self.used_count(at));

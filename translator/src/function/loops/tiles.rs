@@ -1,7 +1,7 @@
 //! Emission of nests that compute each element for itself: on tiles of the iterations of all loops.
 //!
 //! LLVM vectorises the innermost loop, whose iterations may be few: a row of a small image. Tiles have the elements of several rows in
-//! local arrays, so that vectors are whole. Rows that fill vectors by themselves run on strips.
+//! local arrays, so that vectors are whole. Rows whose elements can be loaded as vectors run on strips.
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::ir::nest::Strips;
@@ -13,27 +13,24 @@ use super::emit::{Writer, element, grid};
 use super::strips::{Tile, zero};
 
 /// The least trip count of an innermost loop that LLVM vectorises well: at least three quarters of its iterations are in vectors.
-const LONG_ROW: u64 = 64;
-/// The least trip count of an innermost loop that LLVM does not unroll as a whole, before it vectorises.
-const LONG_LOOP: u64 = 256;
+pub(super) const LONG_ROW: u64 = 64;
 
 impl Writer<'_, '_, '_> {
-    /// The trip count of rows that LLVM would not vectorise well, where strips have no reductions: there are several rows, which are short,
-    /// and iterations compute without the indices of loops and without failures. Second, whether tiles serve them, too.
-    pub(super) fn short_row(&self, strips: &Strips) -> Option<(u64, bool)> {
-        let trip_count = self.row(strips.lanes).filter(|count| *count < LONG_LOOP);
+    /// The trip count of rows whose elements are each computed for themselves, if it is known: there are several rows and no reductions, and
+    /// iterations compute without the indices of loops and without failures.
+    pub(super) fn row_of_elements(&self, strips: &Strips) -> Option<u64> {
         let instructions = self.live_instructions(strips);
         let fails = |(block, position): &(Block, usize)| {
             let inst = self.nest.instruction(self.emitter.body.function, *block, *position);
             matches!(&inst.op, Op::Eval { opcode, .. } if opcode.info().effects.fails)
         };
-        let is_short = strips.reductions.is_empty()
+        let is_each_for_itself = strips.reductions.is_empty()
             && self.around(strips).next().is_some()
             && !instructions.iter().any(fails)
             && self.nest.loops.iter().all(|counted| {
                 counted.divisor.is_none() && !counted.inductions.iter().any(|each| self.is_read(each.parameter))
             });
-        trip_count.filter(|_| is_short).map(|count| (count, count < LONG_ROW))
+        self.row(strips.lanes).filter(|_| is_each_for_itself)
     }
 
     /// Whether iterations only copy elements, or store constants.
