@@ -126,8 +126,9 @@ fn rows_are_copied_by_strips() {
         assert_eq!(widths(31).as_deref(), Some("[1 x LANES, 1 x 16] over 16"));
         assert_eq!(widths(8).as_deref(), Some("[1 x 8] over 8"));
         assert_eq!(widths(64).as_deref(), Some("[2 x LANES, 1 x LANES, 1 x 16] over 16"));
-        // Rows of seven are loops.
-        assert_eq!(widths(7), None);
+        assert_eq!(widths(7).as_deref(), Some("[1 x 4] over 4"));
+        // Rows of three are loops.
+        assert_eq!(widths(3), None);
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) enum Way {
     Loops,
 }
 
-/// The least trip count of a row that runs on strips: shorter ones leave most lanes of a vector empty.
-const LEAST_STRIP: u64 = 8;
+/// The least trip count of a row that runs on strips: the narrowest vectors have so many lanes.
+const LEAST_STRIP: u64 = 4;
 
 /// How the elements of strips are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
