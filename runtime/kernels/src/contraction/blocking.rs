@@ -3,7 +3,7 @@
 use crate::reduction::PARTIAL;
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
-pub(super) const PRODUCTS: usize = 512;
+pub(super) const PRODUCTS: usize = 768;
 /// Rows that are listed at once.
 pub(super) const ROWS: usize = 512;
 /// Rows of a left operand that is computed, which are packed at once.

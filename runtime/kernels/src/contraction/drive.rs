@@ -82,7 +82,8 @@ impl<N: Copy> Drive<'_, N> {
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
         let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
         while products_left > 0 {
-            let products = products_left.min(PRODUCTS);
+            // In parts of the same size.
+            let products = products_left.div_ceil(products_left.div_ceil(PRODUCTS));
             products_left -= products;
             let first = self.list_products(&mut sums, products, plan.sums.count());
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
