@@ -1,7 +1,8 @@
 //! Contractions whose vectors hold an element of each of some iterations of a loop that moves all operands: of channels, say.
 
+use super::Initial;
 use super::blocking::{PANEL, PRODUCTS};
-use super::copy::Lines;
+use super::copy::{Lines, is_adjacent};
 use super::drive::Drive;
 use super::loops::Offsets;
 use super::operand::{Operand, Piece};
@@ -36,20 +37,27 @@ impl<N: Copy> Drive<'_, N> {
         if is_packed { (PANEL / self.plan.lanes - self.plan.sums.span(|each| each.right)) as u64 } else { u64::MAX }
     }
 
-    /// Makes the offsets of listed rows and products those in panels, where operands are packed. Returns what they access in the left
-    /// and in the right operand.
+    /// Makes the offsets of listed rows and products those in panels, where operands or the output are packed. Returns what they access in
+    /// the left and in the right operand.
     pub(super) fn list_across(&mut self, rows: usize, products: usize) -> [Span; 2] {
         let (across, lanes) = (self.plan.across, self.plan.lanes as isize);
         let [left, right] = [|source: &Product| source.left, |source: &Product| source.right]
             .map(|offset| Span::of(self.scratch.sources[..products].iter().map(offset)));
         let of_rows = Span::of(self.scratch.rows[..rows].iter().map(|row| row.right));
-        let Scratch { products: listed, sources, tile_rows, .. } = &mut *self.scratch;
+        let Scratch { products: listed, sources, rows: listed_rows, tile_rows, outputs, are_outputs_adjacent, .. } =
+            &mut *self.scratch;
         for (product, source) in listed.iter_mut().zip(sources).take(products) {
             product.left = if across.left == 1 { source.left } else { (source.left - left.first) * lanes };
             product.right = if across.right == 1 { source.right } else { (source.right - right.first) * lanes };
         }
+        let tile_rows = &mut tile_rows[..rows];
         if across.right != 1 {
-            tile_rows.iter_mut().take(rows).for_each(|row| row.right = (row.right - of_rows.first) * lanes);
+            tile_rows.iter_mut().for_each(|row| row.right = (row.right - of_rows.first) * lanes);
+        }
+        if across.output != 1 {
+            tile_rows.iter_mut().zip(0..).for_each(|(row, at)| row.output = at * lanes);
+            outputs.iter_mut().zip(&listed_rows[..rows]).for_each(|(output, row)| *output = row.output);
+            *are_outputs_adjacent = is_adjacent(&outputs[..rows]);
         }
         [left, right.plus(of_rows)]
     }
@@ -65,16 +73,34 @@ impl<N: Copy> Drive<'_, N> {
         base: Offsets,
     ) {
         let (Operand::Memory(left), Operand::Memory(right)) = (self.left, self.right) else { return };
-        let (across, lanes) = (self.plan.across, self.plan.lanes);
-        for first in (0..across.count).step_by(lanes) {
-            let (at, lanes) = (base.after(first, &across), lanes.min(across.count - first));
+        let (across, width) = (self.plan.across, self.plan.lanes);
+        for first in (0..across.count).step_by(width) {
+            let (at, lanes) = (base.after(first, &across), width.min(across.count - first));
             // SAFETY: promised by the caller: elements of all rows, products and lanes are valid.
             unsafe {
                 let left = self.lanes_of(left.wrapping_offset(at.left as isize), left_span, (across.left, lanes), true);
                 let right = right.wrapping_offset(at.right as isize);
                 let right = self.lanes_of(right, right_span, (across.right, lanes), false);
                 let output = self.output.wrapping_offset(at.output as isize);
-                self.run_tiles_across(output, (left, right), (rows, products), lanes);
+                if across.output == 1 {
+                    self.run_tiles_across(output, (left, right), (rows, products), lanes);
+                    continue;
+                }
+                let lines = self.scratch.tiles.as_mut_ptr();
+                let packed = Lines {
+                    operand: output,
+                    offsets: &self.scratch.outputs[..rows],
+                    is_adjacent: self.scratch.are_outputs_adjacent,
+                    pieces: &[Piece { from: 0, at: 0, length: lanes }],
+                    stride: across.output as isize,
+                    lines,
+                    width,
+                };
+                if self.initial == Initial::Stored {
+                    (self.tiles.copies.gather)(&packed);
+                }
+                self.run_tiles_across(lines, (left, right), (rows, products), lanes);
+                (self.tiles.copies.scatter)(&packed);
             }
         }
     }
@@ -110,41 +136,32 @@ impl<N: Copy> Drive<'_, N> {
         panel.as_ptr()
     }
 
-    /// Runs all tiles of the listed rows.
+    /// Runs all tiles of the listed rows, whose outputs are adjacent vectors.
     unsafe fn run_tiles_across(
-        &mut self,
+        &self,
         output: *mut N,
         (left, right): (*const N, *const N),
         (rows, products): (usize, usize),
         lanes: usize,
     ) {
-        let sizes = self.tiles.across[0];
-        let stride = self.plan.across.output;
-        self.scratch.output_pieces[0] = Piece { from: 0, at: 0, length: lanes };
         let mut done = 0;
         while done < rows {
-            let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
+            let Some((size, run)) = self.tiles.across[0].iter().find(|(size, _)| *size <= rows - done) else { return };
             let rows = self.scratch.tile_rows[done..].as_ptr();
-            let products_of_tile = self.scratch.products.as_ptr();
             let tile = Tile {
                 output,
                 initial: self.initial,
                 left,
                 right,
                 rows,
-                products: products_of_tile,
+                products: self.scratch.products.as_ptr(),
                 count: products,
                 tail: lanes,
                 stride: 0,
                 next: rows,
             };
             // SAFETY: promised by the caller.
-            unsafe {
-                match stride {
-                    1 => run(&tile),
-                    stride => self.run_copied(&tile, (*size, *run), (1, stride as isize), self.plan.lanes),
-                }
-            }
+            unsafe { run(&tile) };
             done += size;
         }
     }

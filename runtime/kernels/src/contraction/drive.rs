@@ -308,7 +308,7 @@ impl<N: Copy> Drive<'_, N> {
     ///
     /// # Safety
     /// See [`Run`].
-    pub(super) unsafe fn run_copied(
+    unsafe fn run_copied(
         &mut self,
         tile: &Tile<N>,
         (size, run): (usize, Run<N>),
@@ -330,7 +330,7 @@ impl<N: Copy> Drive<'_, N> {
                 is_adjacent: is_adjacent(&offsets[..size]),
                 pieces: &self.scratch.output_pieces[..pieces],
                 stride,
-                lines: self.scratch.tile.as_mut_ptr(),
+                lines: self.scratch.tiles.as_mut_ptr(),
                 width,
             };
             if tile.initial == Initial::Stored {

@@ -3,7 +3,7 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use core::ptr::NonNull;
 
-use super::blocking::{COLUMNS, COMPUTED_ROWS, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
+use super::blocking::{COLUMNS, COMPUTED_ROWS, LANES, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
 use super::kept::Kept;
 use super::operand::Piece;
 use super::tile::{Product, Row};
@@ -11,8 +11,8 @@ use super::tile::{Product, Row};
 /// Packed operands, and lists. All zeros is a value. Vectors of the first four are in one line of the cache each.
 #[repr(C, align(64))]
 pub(super) struct Scratch<N> {
-    /// A tile of the output.
-    pub(super) tile: [N; TILE_ROWS * COLUMNS],
+    /// A tile of the output, or vectors of it, one for each row.
+    pub(super) tiles: [N; ROWS * LANES],
     /// Partial sums of a block of elements.
     pub(super) sums: [N; PARTIAL_SUMS],
     /// A strip of the right operand, a line for each product.
@@ -33,6 +33,9 @@ pub(super) struct Scratch<N> {
     /// How far the lines of a panel are in the operand: those of the products, or adjacent ones.
     pub(super) offsets: [isize; PRODUCTS],
     pub(super) are_products_adjacent: bool,
+    /// For each row, how far its output is before it is packed.
+    pub(super) outputs: [isize; ROWS],
+    pub(super) are_outputs_adjacent: bool,
     /// The pieces of a strip in the right operand.
     pub(super) pieces: [Piece; COLUMNS],
     pub(super) output_pieces: [Piece; COLUMNS],
@@ -83,7 +86,8 @@ std::thread_local! {
 
 /// Calls `work` with what the thread keeps.
 pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> R {
-    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL && !core::mem::needs_drop::<Any>()) };
+    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL && TILE_ROWS * COLUMNS <= ROWS * LANES) };
+    const { assert!(!core::mem::needs_drop::<Any>()) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
     let mut keeper = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(Keeper::new);
