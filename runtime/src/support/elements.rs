@@ -106,7 +106,8 @@ macro_rules! partial_results {
 /// iterations run twice then, at once: the function has to load what it stores for all its strips before it stores.
 ///
 /// The fences are no instructions. They keep LLVM from vectorising the loop over rows, which it sees as one over single elements while the
-/// strips of a row are unrolled and no vectors yet: with gathers and scatters, whole dispatches took twice as long.
+/// strips of a row are unrolled and no vectors yet: with gathers and scatters, whole dispatches took twice as long. By how much two strips
+/// overlap is hidden from it, as it would compute what they have in common once, and what is left in narrow vectors.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! strips {
