@@ -19,6 +19,15 @@ pub struct Dominators {
     intervals: Vec<(u32, u32)>,
 }
 
+/// Some nodes, as far as their common dominators are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Common {
+    /// The least number at which a walk of the tree enters one of them; zero if one cannot be reached.
+    first: u32,
+    /// The greatest number at which it leaves one.
+    last: u32,
+}
+
 impl Dominators {
     pub(super) fn new(graph: &Graph) -> Dominators {
         let order = graph.reverse_postorder();
@@ -80,6 +89,21 @@ impl Dominators {
     pub fn dominates(&self, dominator: u32, node: u32) -> bool {
         let (outer, inner) = (self.intervals[dominator as usize], self.intervals[node as usize]);
         outer.0 != 0 && outer.0 <= inner.0 && inner.1 <= outer.1
+    }
+
+    /// Adds a node to some, whose common dominators `dominates_all` tells.
+    pub(super) fn common(&self, nodes: Option<Common>, node: u32) -> Common {
+        let (first, last) = self.intervals[node as usize];
+        nodes.map_or(Common { first, last }, |nodes| Common {
+            first: nodes.first.min(first),
+            last: nodes.last.max(last),
+        })
+    }
+
+    /// Whether a node [dominates](Dominators::dominates) all of some.
+    pub(super) fn dominates_all(&self, dominator: u32, nodes: Common) -> bool {
+        let outer = self.intervals[dominator as usize];
+        outer.0 != 0 && outer.0 <= nodes.first && nodes.last <= outer.1
     }
 
     /// For each node, those where its dominance ends: it dominates a predecessor of them, and not strictly themselves.

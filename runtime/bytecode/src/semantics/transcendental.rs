@@ -6,7 +6,7 @@
 //! all processors.
 //!
 //! Powers of e and the hyperbolic tangent, in which models spend most of their time here, are computed in `f32`, with an error of less
-//! than 1.02 ULP (2.4 ULP for the tangent). The others are computed in `f64`, to ten digits, and rounded once: the result is the nearest
+//! than 1.1 ULP (2.6 ULP for the tangent). The others are computed in `f64`, to ten digits, and rounded once: the result is the nearest
 //! `f32` but where the exact one lies within a hundredth of an ULP from the middle between two (a twentieth for powers).
 
 use core::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E, LOG10_2, LOG10_E, PI, SQRT_2};
@@ -353,10 +353,10 @@ mod tests {
     fn results_are_nearly_always_the_nearest() {
         type Functions = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
         let functions: [Functions; 12] = [
-            ("exp", exp, libm::exp, 1.02),
+            ("exp", exp, libm::exp, 1.1),
             ("exp2", exp2, libm::exp2, 0.51),
             ("exp_m1", exp_m1, libm::expm1, 0.51),
-            ("tanh", tanh, libm::tanh, 2.4),
+            ("tanh", tanh, libm::tanh, 2.6),
             ("erf", erf, libm::erf, 0.51),
             ("ln", ln, libm::log, 0.51),
             ("log2", log2, libm::log2, 0.51),
@@ -368,8 +368,9 @@ mod tests {
         ];
         for (name, function, exact, greatest) in functions {
             // All signs and exponents; the step is odd, hence all low bits.
-            for bits in (0..=u32::MAX).step_by(if cfg!(miri) { 99_999_989 } else { 99_991 }) {
-                let operand = f32::from_bits(bits);
+            let bits = (0..=u32::MAX).step_by(if cfg!(miri) { 99_999_989 } else { 99_991 });
+            // The greatest errors of `exp` and `tanh` that are known.
+            for operand in bits.map(f32::from_bits).chain([-27.379_202, 0.062_187_92]) {
                 let result = function(operand);
                 let error = error(result, exact(f64::from(operand)));
                 assert!(error < greatest, "{name}({operand:e}) = {result:e}: {error}");

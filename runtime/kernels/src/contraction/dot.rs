@@ -7,12 +7,12 @@
 use core::any::TypeId;
 
 use super::arithmetic::{DotI8, MulAddI32};
-use super::contract_on;
 use super::level::Level;
 use super::loops::{Loop, MAX_LOOPS};
 use super::operand::{Gather, Operand, load};
 use super::operation::Operation;
 use super::partial::Sums;
+use super::{Initial, contract_on};
 
 /// The bytes of a group.
 const GROUP: usize = 4;
@@ -132,7 +132,7 @@ pub(super) unsafe fn contract<O: Operation>(
     // the processor has the instruction.
     unsafe {
         let sums = Sums::of::<DotI8>(changed);
-        contract_on::<DotI8>(Level::Neon, sums, output.cast(), operand(0), operand(1), changed);
+        contract_on::<DotI8>(Level::Neon, sums, (output.cast(), Initial::Stored), operand(0), operand(1), changed);
     }
     let done = each.count / GROUP * GROUP;
     if done < each.count {
@@ -141,7 +141,9 @@ pub(super) unsafe fn contract<O: Operation>(
         changed[along].count -= done;
         let (left, right) = (left.moved(moved(each.left)), right.moved(moved(each.right)));
         // SAFETY: promised by the caller: these are the iterations that are left.
-        unsafe { contract_on::<O>(Level::Neon, Sums::of::<O>(changed), output, left, right, changed) };
+        unsafe {
+            contract_on::<O>(Level::Neon, Sums::of::<O>(changed), (output, Initial::Stored), left, right, changed);
+        };
     }
     true
 }

@@ -95,7 +95,7 @@ impl Loops {
     pub(super) fn span(&self, stride: impl Fn(&Loop) -> i64) -> usize {
         self.as_slice().iter().fold(1, |span: usize, each| {
             let distance = usize::try_from(stride(each).unsigned_abs()).unwrap_or(usize::MAX);
-            span.saturating_add(distance.saturating_mul(each.count - 1))
+            span.saturating_add(distance.saturating_mul(each.count.saturating_sub(1)))
         })
     }
 

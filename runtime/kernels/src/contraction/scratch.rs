@@ -66,7 +66,7 @@ impl Keeper {
 
     fn any(&mut self) -> &mut Any {
         let memory = self.0.as_ptr();
-        let aligned = memory.wrapping_add(memory.align_offset(align_of::<Any>())).cast::<Any>();
+        let aligned = memory.wrapping_add(memory.addr().wrapping_neg() % align_of::<Any>()).cast::<Any>();
         // SAFETY: the memory has as many bytes more as the alignment, so that the contents end within it. All zeros is a value of them.
         unsafe { &mut *aligned }
     }

@@ -114,8 +114,17 @@ where
     if initial == Initial::Zeros {
         before.fill(O::Number::default());
     }
+    // Tiles do not load zeros: other numbers are there, if there is nothing between the elements. NEON has other instructions for bytes, which
+    // add to what is there.
+    let elements = loops.iter().filter(|each| each.output != 0).map(|each| each.count).product::<usize>();
+    let is_tiled = Plan::of(loops, &Machine::PORTABLE).is_some() && Sums::of::<O>(loops) == Sums::Sequential;
+    let is_dense = elements == output.1 && loops.iter().all(|each| each.count != 0);
+    let is_overwritten = initial == Initial::Zeros && is_tiled && is_dense && cfg!(not(target_arch = "aarch64"));
     let run = |level: Option<Level>| {
         let mut result = before.clone();
+        if level.is_some() && is_overwritten {
+            result.iter_mut().for_each(|number| *number = O::Number::default().changed());
+        }
         // SAFETY: the vectors contain the elements of all iterations, and elements of the output are distinct.
         unsafe {
             let (output, left, right) =

@@ -15,6 +15,7 @@ use crate::{Error, Result};
 pub(super) use calls::entry;
 use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
 use incarnate_bytecode::ir::nest::Order;
+use incarnate_bytecode::ir::{Dominators, Graph};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
@@ -60,7 +61,8 @@ struct Fixup {
 enum FixupSlot {
     Low(usize),
     High(usize),
-    Table(usize, usize),
+    /// A table, its entry, and the instruction that reads it.
+    Table(usize, usize, usize),
     Resume(usize),
 }
 
@@ -415,12 +417,12 @@ impl<'a> Lowering<'a> {
         let table = self.tables.len();
         let entries = core::iter::repeat_n(0, cases.len() + 1);
         let imm = self.table(entries, ValueType::Any);
-        self.emit(operation, index, 0, 0, imm);
+        let reader = self.emit(operation, index, 0, 0, imm);
         for (entry, (target, copies)) in cases.iter().enumerate() {
-            self.edge(FixupSlot::Table(table, entry), target, copies);
+            self.edge(FixupSlot::Table(table, entry, reader), target, copies);
         }
         // The default is the last entry.
-        self.edge(FixupSlot::Table(table, cases.len()), default, copies);
+        self.edge(FixupSlot::Table(table, cases.len(), reader), default, copies);
     }
 
     fn finish(
@@ -464,14 +466,28 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// Offset in bytes of a fixup's instruction; None where a table has the target.
+    /// Offset in bytes of a fixup's instruction.
     fn source_of(&self, fixup: &Fixup) -> Option<u32> {
         let index = match fixup.slot {
-            FixupSlot::Low(index) | FixupSlot::High(index) => index,
+            FixupSlot::Low(index) | FixupSlot::High(index) | FixupSlot::Table(.., index) => index,
             FixupSlot::Resume(site) => self.sites[site].pc as usize,
-            FixupSlot::Table(..) => return None,
         };
         self.offsets.get(index).copied()
+    }
+
+    /// The block that a fixup's instruction is in, as an index of `blocks`.
+    fn source_block(&self, fixup: &Fixup) -> Result<usize> {
+        let offset = self.source_of(fixup).ok_or_else(broken)?;
+        self.blocks.partition_point(|block| block.0.0 <= offset).checked_sub(1).ok_or_else(broken)
+    }
+
+    /// The dominators of the blocks, by the branches between them.
+    fn dominators(&self, fixups: &[Fixup]) -> Result<Dominators> {
+        let mut successors = alloc::vec![Vec::new(); self.blocks.len()];
+        for fixup in fixups {
+            successors[self.source_block(fixup)?].push(self.block_of(fixup)? as u32);
+        }
+        Ok(Graph::new(0, successors).dominators())
     }
 
     /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
@@ -499,11 +515,16 @@ impl<'a> Lowering<'a> {
         if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_access) {
             return Ok(Box::default());
         }
-        let mut nests = Vec::new();
-        for (offset, nest) in nests::find(self.module, function, order) {
-            let entering = fixups.iter().filter(|fixup| fixup.target.0 == offset);
-            for fixup in entering {
-                if self.source_of(fixup).is_some_and(|source| source >= offset) {
+        let found = nests::find(self.module, function, order);
+        if found.is_empty() {
+            return Ok(Box::default());
+        }
+        let (dominators, mut nests) = (self.dominators(fixups)?, Vec::new());
+        for (offset, nest) in found {
+            for fixup in fixups.iter().filter(|fixup| fixup.target.0 == offset) {
+                // A nest that has been refused must not run from the middle, whatever the order of the blocks: from there on its checks
+                // may hold, and what it says of buffers need not.
+                if dominators.dominates(self.block_of(fixup)? as u32, self.source_block(fixup)? as u32) {
                     continue;
                 }
                 // It continues where the branch went.
@@ -564,7 +585,7 @@ impl<'a> Lowering<'a> {
                 let inst = &mut self.instructions[index];
                 inst.imm = halves(inst.low(), target.wrapping_sub(index as u32));
             }
-            FixupSlot::Table(table, entry) => self.tables[table].entries[entry] = target,
+            FixupSlot::Table(table, entry, _) => self.tables[table].entries[entry] = target,
             FixupSlot::Resume(site) => self.sites[site].resume = target,
         }
     }

@@ -546,6 +546,45 @@ fn contractions_of_convolutions_and_bytes_are_run_apart() {
     }
 }
 
+/// A nest that is refused is not tried again from its second iteration on, wherever its blocks lie: then the accumulators are no zeros.
+#[test]
+fn nests_begin_with_the_first_iteration() {
+    // `out[i + 2 j] += x[4 i + k] * y[2 k + j]` for i below 3, j below 2 and k below 4: two iterations have the same element, until i is 1.
+    let blocks = [
+        "^latch:\n  %i10:11 = vm.add.i64 %i10:11, %i4:5\n  vm.br ^i()\n",
+        "^i:\n  %i30 = vm.cmp.lt.i64.s %i10:11, %i20:21\n  vm.cond_br %i30, ^body(), ^exit()\n",
+        "^body:\n  %i12:13 = vm.const.i64.zero\n  vm.br ^j()\n\
+         ^j:\n  %i30 = vm.cmp.lt.i64.s %i12:13, %i22:23\n  vm.cond_br %i30, ^row(), ^latch()\n\
+         ^row:\n  %i14:15 = vm.const.i64.zero\n  vm.br ^k()\n\
+         ^k:\n  %i30 = vm.cmp.lt.i64.s %i14:15, %i24:25\n  vm.cond_br %i30, ^product(), ^next()\n\
+         ^product:\n  %i40:41 = vm.fma.i64 %i10:11, %i24:25, %i14:15\n  %i31 = vm.buffer.load.i32 %r0, %i40:41\n  \
+         %i40:41 = vm.fma.i64 %i14:15, %i22:23, %i12:13\n  %i32 = vm.buffer.load.i32 %r0, %i40:41\n  \
+         %i40:41 = vm.fma.i64 %i12:13, %i22:23, %i10:11\n  %i33 = vm.buffer.load.i32 %r1, %i40:41\n  \
+         %i33 = vm.fma.i32 %i31, %i32, %i33\n  vm.buffer.store.i32 %i33, %r1, %i40:41\n  \
+         %i14:15 = vm.add.i64 %i14:15, %i4:5\n  vm.br ^k()\n\
+         ^next:\n  %i12:13 = vm.add.i64 %i12:13, %i4:5\n  vm.br ^j()\n",
+        "^exit:\n  %i40:41 = vm.const.i64.zero\n  %i42:43 = vm.const.i64 20\n  \
+         %i44:45 = vm.buffer.hash %r1, %i40:41, %i42:43\n  %i30 = vm.trunc.i64.i32 %i44:45\n  vm.return %i30\n",
+    ];
+    let text = |order: [usize; 4]| {
+        let body: String = order.iter().map(|at| blocks[*at]).collect();
+        format!(
+            "vm.module @m\nvm.type i32\nvm.type !vm.buffer\n\
+             vm.rodata[0] = 010000000200000003000000040000000500000006000000070000000800000009000000020000000300000005000000\n\
+             vm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n\
+             ^bb0:\n  %r0 = vm.const.ref.rodata 0\n  %i2:3 = vm.const.i64 20\n  %i1 = vm.const.i32 16\n  \
+             %r1 = vm.buffer.alloc %i2:3, %i1\n  %i4:5 = vm.const.i64 1\n  %i10:11 = vm.ext.i32.i64.s %i0\n  \
+             %i20:21 = vm.const.i64 3\n  %i22:23 = vm.const.i64 2\n  %i24:25 = vm.const.i64 4\n  vm.br ^i()\n{body}}}\n"
+        )
+    };
+    for order in [[1, 2, 0, 3], [0, 1, 2, 3], [2, 0, 1, 3]] {
+        for first in [0, 1, 2] {
+            let (outcome, nests) = both(&text(order), &[first]);
+            assert!(nests == 1 && outcome.starts_with("[I32("), "{order:?} {first} {outcome} {nests}");
+        }
+    }
+}
+
 #[test]
 fn tables_are_read_by_their_index() {
     // Reading them in a row from the start would take the square of their number.

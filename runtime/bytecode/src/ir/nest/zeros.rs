@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::Nest;
 use crate::index_map::IndexMap;
-use crate::ir::dominators::Dominators;
+use crate::ir::dominators::{Common, Dominators};
 use crate::ir::function::Function;
 use crate::ir::graph::Graph;
 use crate::ir::loops::Loops;
@@ -22,8 +22,8 @@ struct Changes<'a> {
 
 struct Allocation {
     block: Block,
-    /// The blocks that may change the buffer, or give it another name.
-    changing: Vec<Block>,
+    /// What every path to a block that may change the buffer, or give it another name, goes through.
+    changing: Option<Common>,
 }
 
 /// Says which views of nests have only zeros before.
@@ -46,7 +46,7 @@ impl<'a> Changes<'a> {
             let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
             for buffer in allocations.flat_map(|inst| &inst.results) {
                 changes.allocated.insert(*buffer, changes.allocations.len());
-                changes.allocations.push(Allocation { block, changing: Vec::new() });
+                changes.allocations.push(Allocation { block, changing: None });
             }
         }
         for (block, data) in function.iter() {
@@ -65,9 +65,7 @@ impl<'a> Changes<'a> {
     fn add(&mut self, buffer: Value, block: Block) {
         let Some(at) = self.allocated.get(buffer) else { return };
         let changing = &mut self.allocations[*at].changing;
-        if changing.last() != Some(&block) {
-            changing.push(block);
-        }
+        *changing = Some(self.dominators.common(*changing, block.0));
     }
 
     /// Whether nothing has changed a buffer of the function when the loop with a header begins.
@@ -78,9 +76,8 @@ impl<'a> Changes<'a> {
         // Then what follows the loop leads to it again only by the allocation, of another buffer.
         let is_within_the_same =
             self.loops.all()[root].parent.is_none_or(|around| self.loops.contains(around, block.0));
-        let is_later =
-            |other: &Block| self.loops.contains(root, other.0) || self.dominators.dominates(header.0, other.0);
-        is_within_the_same && changing.iter().all(is_later)
+        // Within the loop, or later.
+        is_within_the_same && changing.is_none_or(|changing| self.dominators.dominates_all(header.0, changing))
     }
 }
 
