@@ -22,7 +22,7 @@ struct Changes<'a> {
 
 struct Allocation {
     block: Block,
-    /// What every path to a block that may change the buffer, or give it another name, goes through.
+    /// The blocks that may change the buffer, or give it another name.
     changing: Option<Common>,
 }
 
