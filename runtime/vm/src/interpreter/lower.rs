@@ -483,7 +483,7 @@ impl<'a> Lowering<'a> {
 
     /// The dominators of the blocks, by the branches between them.
     fn dominators(&self, fixups: &[Fixup]) -> Result<Dominators> {
-        let mut successors = alloc::vec![Vec::new(); self.blocks.len()];
+        let mut successors: Vec<Vec<u32>> = self.blocks.iter().map(|_| Vec::new()).collect();
         for fixup in fixups {
             successors[self.source_block(fixup)?].push(self.block_of(fixup)? as u32);
         }
