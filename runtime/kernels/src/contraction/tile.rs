@@ -12,6 +12,7 @@ pub(super) mod wasm32_relaxed;
 pub(super) mod x86_64;
 
 use super::Initial;
+use super::blocking::LANES;
 use super::copy::Copies;
 use super::machine::Machine;
 use super::vector::Vector;
@@ -142,18 +143,11 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
-    let Tile { output, initial, left, right, rows, products, count, next, .. } = *tile;
+    let Tile { output, left, right, rows, products, count, next, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
-        let mut sums = [[V::zero(); VECTORS]; ROWS];
-        if initial == Initial::Stored {
-            let mut row = 0;
-            while row < ROWS {
-                sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
-                row += 1;
-            }
-        }
+        let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
         while row < ROWS {
@@ -202,19 +196,12 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    let Tile { output, initial, left, right, rows, products, count, stride, .. } = *tile;
+    let Tile { output, left, right, rows, products, count, stride, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
         let rows = &*rows.cast::<[Row; ROWS]>();
-        let mut sums = [[V::zero(); VECTORS]; ROWS];
-        if initial == Initial::Stored {
-            let mut row = 0;
-            while row < ROWS {
-                sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), tail);
-                row += 1;
-            }
-        }
+        let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let mut lefts = [left; ROWS];
         let mut row = 0;
         while row < ROWS {
@@ -286,6 +273,8 @@ unsafe fn add_product<V: Vector, const ROWS: usize, const VECTORS: usize>(
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+    // The memory of packed outputs has so many for each row.
+    const { assert!(V::LANES <= LANES) };
     // SAFETY: promised by the caller.
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
@@ -302,18 +291,11 @@ pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Numb
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, tail: Tail<V::Mask>) {
-    let Tile { output, initial, left, right, rows, products, count, .. } = *tile;
+    let Tile { output, left, right, rows, products, count, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let rows = &*rows.cast::<[Row; ROWS]>();
-        let mut sums = [V::zero(); ROWS];
-        if initial == Initial::Stored {
-            let mut row = 0;
-            while row < ROWS {
-                sums[row] = tail.load::<V>(output.offset(rows[row].output));
-                row += 1;
-            }
-        }
+        let mut sums = first_sums::<V, ROWS, 1>(tile, rows, tail);
         let mut rights = [right; ROWS];
         let mut row = 0;
         while row < ROWS {
@@ -325,15 +307,39 @@ unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, t
             let numbers = tail.load::<V>(left.offset(product.left));
             let mut row = 0;
             while row < ROWS {
-                sums[row] = sums[row].apply(numbers, tail.load::<V>(rights[row].offset(product.right)));
+                sums[row][0] = sums[row][0].apply(numbers, tail.load::<V>(rights[row].offset(product.right)));
                 row += 1;
             }
         }
         let mut row = 0;
         while row < ROWS {
-            tail.store(sums[row], output.offset(rows[row].output));
+            store_strip::<V, 1>(output.offset(rows[row].output), sums[row], tail);
             row += 1;
         }
+    }
+}
+
+/// What the sums of a tile begin with.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    tile: &Tile<V::Number>,
+    rows: &[Row; ROWS],
+    tail: Tail<V::Mask>,
+) -> [[V; VECTORS]; ROWS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        if tile.initial == Initial::Stored {
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = load_strip::<V, VECTORS>(tile.output.offset(rows[row].output), tail);
+                row += 1;
+            }
+        }
+        sums
     }
 }
 
