@@ -23,30 +23,6 @@ pub(super) struct Drive<'a, N: 'static> {
     pub(super) scratch: &'a mut Scratch<N>,
 }
 
-/// How columns are cut into strips: those of each run alike.
-#[derive(Clone, Copy)]
-struct Cut {
-    runs: usize,
-    /// Columns of a run.
-    run: usize,
-    /// Vectors of a run.
-    vectors: usize,
-    /// Strips of a run.
-    strips: usize,
-}
-
-impl Cut {
-    fn of(plan: &Plan) -> Cut {
-        let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
-        let (runs, run) = match plan.packing {
-            Packing::CrossingPanels => (1, columns),
-            _ => (columns / innermost, innermost),
-        };
-        let vectors = run.div_ceil(plan.lanes);
-        Cut { runs, run, vectors, strips: vectors.div_ceil(plan.vectors) }
-    }
-}
-
 /// A part of the present run of columns.
 struct Strip {
     /// How far its first column is.
@@ -78,7 +54,6 @@ impl<N: Copy> Drive<'_, N> {
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let (batches, rows_of_all) = (plan.batch.count(), plan.rows.count());
-        let cut = Cut::of(plan);
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
         let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
         while products_left > 0 {
@@ -88,7 +63,7 @@ impl<N: Copy> Drive<'_, N> {
             let first = self.list_products(&mut sums, products, plan.sums.count());
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
-                let count = self.list_rows(&mut rows, rows_left.min(at_once));
+                let count = self.list_rows(&mut rows, rows_left.min(at_once), rows_of_all);
                 rows_left -= count;
                 let spans = (plan.packing == Packing::Across).then(|| self.list_across(count, products));
                 let mut batch = Walk::new(&plan.batch);
@@ -99,7 +74,7 @@ impl<N: Copy> Drive<'_, N> {
                     unsafe {
                         match spans {
                             Some(spans) => self.run_across(spans, (count, products), base),
-                            None => self.rows(cut, (count, products), base),
+                            None => self.rows((count, products), base),
                         }
                     }
                 }
@@ -108,11 +83,15 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// Lists the offsets of so many rows, or of less: as many as the panel can hold. Returns the number.
-    fn list_rows(&mut self, walk: &mut Walk<'_>, count: usize) -> usize {
+    /// Lists the offsets of so many of all rows, or of less: as many as the panel can hold. Returns the number.
+    fn list_rows(&mut self, walk: &mut Walk<'_>, count: usize, of: usize) -> usize {
+        // As with products.
+        if self.scratch.plan_of_rows == self.number {
+            return of;
+        }
         let most = self.reach_of_rows();
         let keeps = self.packs_rows();
-        let Scratch { rows: listed, tile_rows, .. } = &mut *self.scratch;
+        let Scratch { rows: listed, tile_rows, plan_of_rows, .. } = &mut *self.scratch;
         let (mut least, mut greatest) = (walk.offsets().right, walk.offsets().right);
         let step = self.plan.rows.innermost();
         let mut at = 0;
@@ -137,6 +116,7 @@ impl<N: Copy> Drive<'_, N> {
         if keeps {
             listed[..at].copy_from_slice(&tile_rows[..at]);
         }
+        *plan_of_rows = if at == of && self.plan.packing != Packing::Across { self.number } else { 0 };
         at
     }
 
@@ -150,14 +130,14 @@ impl<N: Copy> Drive<'_, N> {
     fn list_products(&mut self, sums: &mut Walk<'_>, count: usize, of: usize) -> Offsets {
         let first = sums.offsets();
         // Most often, the contraction before was of the same plan: that of another workgroup.
-        if self.scratch.listed_plan == self.number {
+        if self.scratch.plan_of_products == self.number {
             return first;
         }
         let (keeps, step) = (self.packs_rows(), self.plan.sums.innermost());
-        let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, listed_plan, .. } =
+        let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, plan_of_products, .. } =
             &mut *self.scratch;
         // Those across lanes are moved into panels, at other places for other rows.
-        *listed_plan = if count == of && self.plan.packing != Packing::Across { self.number } else { 0 };
+        *plan_of_products = if count == of && self.plan.packing != Packing::Across { self.number } else { 0 };
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
@@ -199,12 +179,12 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all strips of the listed rows.
-    unsafe fn rows(&mut self, cut: Cut, (count, products): (usize, usize), base: Offsets) {
+    unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets) {
         if let Operand::Computed(operand, element) = self.left {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
-        let Plan { columns, lanes, .. } = self.plan;
+        let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
         for _ in 0..cut.runs {
             let mut left = cut.run;

@@ -26,6 +26,30 @@ pub enum Packing {
     CrossingPanels,
 }
 
+/// How columns are cut into strips: those of each run alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) runs: usize,
+    /// Columns of a run.
+    pub(super) run: usize,
+    /// Vectors of a run.
+    pub(super) vectors: usize,
+    /// Strips of a run.
+    pub(super) strips: usize,
+}
+
+impl Cut {
+    fn of(plan: &Plan) -> Cut {
+        let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
+        let (runs, run) = match plan.packing {
+            Packing::CrossingPanels => (1, columns),
+            _ => (columns / innermost.max(1), innermost),
+        };
+        let vectors = run.div_ceil(plan.lanes);
+        Cut { runs, run, vectors, strips: vectors.div_ceil(plan.vectors) }
+    }
+}
+
 /// The plan of a contraction.
 ///
 /// ```
@@ -60,6 +84,7 @@ pub struct Plan {
     pub(super) lanes: usize,
     /// The number of vectors in a strip of columns, at most.
     pub(super) vectors: usize,
+    pub(super) cut: Cut,
     /// The number of rows in a tile, at most.
     pub(super) tile_rows: usize,
 }
@@ -85,7 +110,8 @@ impl Plan {
         let [left, right] = is_computed;
         let (plan, cycles) = Plan::oriented(loops, machine, false, [left, right])?;
         let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, [right, left])?;
-        Some(if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) })
+        let (plan, cycles) = if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) };
+        Some((Plan { cut: Cut::of(&plan), ..plan }, cycles))
     }
 
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
@@ -109,6 +135,7 @@ impl Plan {
             packing: Packing::None,
             lanes: machine.lanes,
             vectors: 1,
+            cut: Cut::default(),
             tile_rows: 1,
         };
         let cycles = if columns.as_slice().is_empty() { usize::MAX } else { plan.choose(machine, is_computed) };

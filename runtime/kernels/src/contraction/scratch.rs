@@ -20,7 +20,9 @@ pub(super) struct Scratch<N> {
     /// Rows of the left operand, or a panel of it.
     pub(super) left: [N; PANEL],
     /// The plan whose products are listed, all of them; zero if they are not.
-    pub(super) listed_plan: u64,
+    pub(super) plan_of_products: u64,
+    /// The plan whose rows are listed, all of them; zero if they are not.
+    pub(super) plan_of_rows: u64,
     /// The width of the panel that the list of products has the offsets of; zero if they are those of the right operand.
     pub(super) panel_width: usize,
     /// Rows of tiles.

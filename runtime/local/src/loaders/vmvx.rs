@@ -30,6 +30,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::{self, Ordering};
 use std::sync::Mutex;
 
 use crate::bytecode::executable_format::VMVX;
@@ -486,7 +487,13 @@ impl VmvxWorker {
         self.call.clear();
         // Also drops other objects that the program stored in the list.
         let emptied = self.compiled.is_some() || self.list.resize(0).is_ok();
-        emptied && self.borrowed.iter_mut().all(|buffer| sole(buffer).is_some())
+        // Read without the locked operations of `Arc::get_mut`: nothing has weak references to buffers of kernels, and while there is a
+        // single reference, this one, nothing makes another.
+        let is_sole = |reference: &Ref| matches!(reference, Ref::Buffer(buffer) if Arc::strong_count(buffer) == 1);
+        let reclaimed = emptied && self.borrowed.iter().all(is_sole);
+        // What threads did with references before they dropped them comes before what happens to the memory.
+        atomic::fence(Ordering::Acquire);
+        reclaimed
     }
 }
 

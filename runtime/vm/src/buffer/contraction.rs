@@ -348,19 +348,26 @@ unsafe fn by_layouts<O: Operation>(
     loops: &[Loop],
 ) {
     let sums = Sums::of::<O>(loops);
-    let relaid = |side, constant: Option<(ConstantBytes, usize)>, other, loops: &[Loop]| {
+    let layout = |side, constant: Option<(ConstantBytes, usize)>, other, loops: &[Loop]| {
         // The order of partial sums is that of the elements in the constant.
-        let (first, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
+        let (_, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
         let is_other_computed = matches!(other, contraction::Operand::Computed(..));
-        let layout = contraction::layout::<O>(loops, side, is_other_computed, bytes / size_of::<O::Number>())?;
-        // SAFETY: promised by the caller.
-        let elements = unsafe { layouts::elements(first, &layout) }?;
-        Some((contraction::Operand::Memory(elements.cast()), layout))
+        contraction::layout::<O>(loops, side, is_other_computed, bytes / size_of::<O::Number>())
     };
-    let by_left = relaid(Side::Left, left_constant, right, loops);
-    let (left, loops) = by_left.as_ref().map_or((left, loops), |(left, layout)| (*left, layout.loops()));
-    let by_right = relaid(Side::Right, right_constant, left, loops);
-    let (right, loops) = by_right.as_ref().map_or((right, loops), |(right, layout)| (*right, layout.loops()));
+    let elements = |constant: Option<(ConstantBytes, usize)>, layout: Option<&Layout>| {
+        // SAFETY: promised by the caller.
+        Some(contraction::Operand::Memory(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))
+    };
+    let of_left = layout(Side::Left, left_constant, right, loops);
+    let (left, loops) = match (elements(left_constant, of_left.as_ref()), &of_left) {
+        (Some(elements), Some(layout)) => (elements, layout.loops()),
+        _ => (left, loops),
+    };
+    let of_right = layout(Side::Right, right_constant, left, loops);
+    let (right, loops) = match (elements(right_constant, of_right.as_ref()), &of_right) {
+        (Some(elements), Some(layout)) => (elements, layout.loops()),
+        _ => (right, loops),
+    };
     // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
     unsafe { divided::<O>(sums, output, left, right, loops) };
 }
@@ -407,10 +414,14 @@ unsafe fn divided<O: Operation>(
         // SAFETY: promised by the caller.
         return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
     };
-    let shared = Shared((output, left, right));
+    let shared = Shared((output, initial, left, right));
     parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
-        let Shared((output, left, right)) = &shared;
+        let Shared((output, initial, left, right)) = &shared;
         let (whole, first) = (loops[longest], range.start as i64);
+        if range.len() == whole.count {
+            // SAFETY: promised by the caller.
+            return unsafe { contraction::contract_part::<O>(sums, (*output, *initial), *left, *right, loops) };
+        }
         let mut part = [Loop::default(); MAX_DIVIDED];
         let part = &mut part[..loops.len()];
         part.copy_from_slice(loops);
@@ -420,7 +431,7 @@ unsafe fn divided<O: Operation>(
         unsafe {
             contraction::contract_part::<O>(
                 sums,
-                (output.wrapping_offset(whole.output.wrapping_mul(first) as isize), initial),
+                (output.wrapping_offset(whole.output.wrapping_mul(first) as isize), *initial),
                 left.moved(whole.left.wrapping_mul(first)),
                 right.moved(whole.right.wrapping_mul(first)),
                 part,
