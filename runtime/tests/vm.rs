@@ -4,9 +4,9 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context as TaskContext, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
 use incarnate_runtime::vm::{
@@ -34,11 +34,12 @@ struct Recorder {
 
 impl ModuleState for Recorder {}
 
-/// A condition to wait for.
+/// A condition to wait for, or a time.
 #[derive(Debug, Default)]
 struct Gate {
     open: Mutex<(bool, Vec<Waker>)>,
     blocked: AtomicI32,
+    end: OnceLock<Instant>,
 }
 
 impl Gate {
@@ -52,10 +53,14 @@ impl Gate {
 impl WaitSource for Gate {
     fn poll_ready(&self, waker: &Waker) -> bool {
         let mut open = self.open.lock().unwrap();
-        if !open.0 {
+        if !open.0 && self.end.get().is_none() {
             open.1.push(waker.clone());
         }
-        open.0
+        open.0 || self.end.get().is_some_and(|end| *end <= Instant::now())
+    }
+
+    fn end(&self) -> Option<Instant> {
+        self.end.get().copied()
     }
 
     fn block(&self, _: Option<Duration>, _: &dyn Fn() -> bool) -> Result<()> {
@@ -249,6 +254,30 @@ fn a_suspended_call_resumes_when_its_wait_is_over() {
     // A blocking caller waits until it is done.
     assert_eq!(function.call(&[Value::I32(1)]).unwrap()[0].to_i32(), Some(4));
     assert_eq!(recorder.gate.blocked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn an_asynchronous_call_is_woken_at_the_end_of_its_wait() {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let recorder = Recorder::default();
+    recorder.gate.end.set(Instant::now() + Duration::from_millis(20)).unwrap();
+    let context = context_of(vec![recorder.module(), module(WAITING)]).unwrap();
+    let function = context.function("f").unwrap();
+    let mut call = pin!(function.call_async(&[Value::I32(10)]).unwrap());
+    // Nothing but the end of the wait wakes it.
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let results = loop {
+        match call.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            Poll::Ready(results) => break results.unwrap(),
+            Poll::Pending => std::thread::park(),
+        }
+    };
+    assert_eq!(results[0].to_i32(), Some(21));
 }
 
 #[test]

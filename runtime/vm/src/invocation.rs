@@ -8,6 +8,8 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context as TaskContext, Poll};
 
+#[cfg(feature = "std")]
+use super::alarm::Alarm;
 use super::call::CallBuffer;
 use super::context::Function;
 use super::meter::{Fuel, Meter};
@@ -321,11 +323,22 @@ pub struct CallFuture {
     buffer: CallBuffer,
     invocation: Option<Box<Invocation>>,
     begun: bool,
+    /// Wakes the task at the end of the present wait, if it has one. Waits of compiled programs have none.
+    #[cfg(feature = "std")]
+    alarm: Option<Alarm>,
 }
 
 impl CallFuture {
     pub(super) fn new(function: Function, buffer: CallBuffer) -> CallFuture {
-        CallFuture { invocation: Some(function.context().take_invocation()), function, buffer, begun: false }
+        let invocation = Some(function.context().take_invocation());
+        CallFuture {
+            invocation,
+            function,
+            buffer,
+            begun: false,
+            #[cfg(feature = "std")]
+            alarm: None,
+        }
     }
 }
 
@@ -340,8 +353,18 @@ impl Future for CallFuture {
         if let Some(wait) = invocation.stack.take_wait()
             && !wait.poll_ready(task.waker())
         {
+            #[cfg(feature = "std")]
+            if let Some(end) = wait.end() {
+                // Set anew, as a task may move to another waker. The one before is cancelled first.
+                this.alarm = None;
+                this.alarm = Some(Alarm::set(end, task.waker().clone()));
+            }
             invocation.stack.wait_for(wait);
             return Poll::Pending;
+        }
+        #[cfg(feature = "std")]
+        {
+            this.alarm = None;
         }
         let completion = if this.begun {
             invocation.resume_step(&mut this.buffer)

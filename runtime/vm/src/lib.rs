@@ -36,6 +36,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "std")]
+mod alarm;
 pub mod array;
 mod borrowed;
 mod buffer;

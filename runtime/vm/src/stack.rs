@@ -108,6 +108,13 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
     /// True where the wait is over; else wakes the waker when it is.
     fn poll_ready(&self, waker: &Waker) -> bool;
 
+    /// The time from which on [`poll_ready`](WaitSource::poll_ready) is true whatever happens, if there is such a time. A future that polls
+    /// has itself woken then, so that only programs with such futures have the code for it.
+    #[cfg(feature = "std")]
+    fn end(&self) -> Option<Instant> {
+        None
+    }
+
     /// Blocks until the wait is over, or the time has passed. `is_alone` tells whether no other call is running that could
     /// end the wait.
     ///

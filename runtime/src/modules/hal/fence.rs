@@ -10,9 +10,9 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
-use super::alarm::Alarm;
 use super::{HalOptions, HalState};
 use crate::hal::{Deadline, Device, Fence, Reached, wait_for_program};
+use crate::vm::clock::Instant;
 use crate::vm::{Caller, Outcome, Span, WaitSource};
 use crate::{Error, Result, StatusCode};
 
@@ -87,7 +87,6 @@ impl HalState {
                         .map_or(Deadline::NEVER, Deadline::at),
                     options: Arc::clone(&self.options),
                     future: Mutex::new(None),
-                    alarm: Mutex::new(None),
                 };
                 Awaited(Arc::new(wait)).go_on(caller)
             }
@@ -132,7 +131,6 @@ struct FenceWait {
     end_of_call: Deadline,
     options: Arc<HalOptions>,
     future: Mutex<Option<Reached>>,
-    alarm: Mutex<Option<Alarm>>,
 }
 
 impl fmt::Debug for FenceWait {
@@ -142,18 +140,8 @@ impl fmt::Debug for FenceWait {
 }
 
 impl FenceWait {
-    fn end(&self) -> Deadline {
+    fn limit(&self) -> Deadline {
         self.deadline.earlier(self.end_of_call)
-    }
-
-    /// Wakes the waker at the end of the wait. Compiled programs wait without a deadline and need no alarm.
-    fn set_alarm(&self, waker: &Waker) {
-        if let Some(time) = self.end().instant() {
-            let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
-            // Set anew, as a task may move to another waker.
-            *alarm = None;
-            *alarm = Some(Alarm::set(time, waker.clone()));
-        }
     }
 
     /// Names the fences that are not reached.
@@ -185,20 +173,20 @@ fn timepoints(fence: &Fence) -> String {
 
 impl WaitSource for FenceWait {
     fn poll_ready(&self, waker: &Waker) -> bool {
-        if self.end().has_passed() {
+        if self.limit().has_passed() {
             return true;
         }
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
         let future = future.get_or_insert_with(|| self.fence.reached());
-        if core::pin::Pin::new(future).poll(&mut Context::from_waker(waker)).is_ready() {
-            return true;
-        }
-        self.set_alarm(waker);
-        false
+        core::pin::Pin::new(future).poll(&mut Context::from_waker(waker)).is_ready()
+    }
+
+    fn end(&self) -> Option<Instant> {
+        self.limit().instant()
     }
 
     fn block(&self, timeout: Option<Duration>, is_alone: &dyn Fn() -> bool) -> Result<()> {
-        let end = self.end().earlier(timeout.map_or(Deadline::NEVER, Deadline::after));
+        let end = self.limit().earlier(timeout.map_or(Deadline::NEVER, Deadline::after));
         // A host program can signal its own fences at any time.
         let is_alone = || self.fence.is_of_program() && is_alone();
         // The call that waits checks its meter between two waits.

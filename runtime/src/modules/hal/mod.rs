@@ -3,7 +3,6 @@
 //! Each import is a method of [`HalState`], in the file of its object. The names and calling conventions stand in
 //! [`imports`]. Functions of older versions are forms of the newest functions ([`imports::older`]).
 
-mod alarm;
 mod buffer;
 mod channel;
 mod command_buffer;

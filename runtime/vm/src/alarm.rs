@@ -1,6 +1,6 @@
 //! Alarms: wakers that are woken at a time. Executors have no common timer, so one thread sleeps for all of them.
 
-use crate::vm::clock::Instant;
+use crate::clock::Instant;
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
