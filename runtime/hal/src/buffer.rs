@@ -16,6 +16,8 @@ use super::constant::Constant;
 use super::device_memory::DeviceMemory;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
+#[cfg(feature = "std")]
+use super::remote::Stage;
 use super::storage::{BindingPointer, Storage};
 use crate::vm::{Charge, ConstantBytes, Ledger, Once, SharedCharge, array};
 use crate::{Error, Result, ref_object, vm};
@@ -147,6 +149,13 @@ impl Buffer {
     #[inline]
     pub(super) fn is_remote(&self) -> bool {
         self.address.0.is_null() && self.device_memory().is_some()
+    }
+
+    /// Returns what makes copies for commands that run on the host, if it cannot access the memory.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(super) fn stage(&self) -> Option<Stage> {
+        if self.address.0.is_null() { self.storage().ok()?.stage() } else { None }
     }
 
     /// Returns true if the memory may move while it is not pinned.

@@ -21,7 +21,7 @@ use super::executable::Executable;
 use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
-use super::remote::{self, Staged};
+use super::remote;
 use crate::vm::{Charge, Fuel, Ledger, Meter, TryLock};
 use crate::{Error, Result, ref_object};
 
@@ -234,11 +234,11 @@ impl CommandBuffer {
                 None => Ok(()),
                 Some(execute) => {
                     // Calls with limits have no inline execution, so that operations are charged where they are submitted.
-                    let result = match remote::is_needed(commands, &[]) {
-                        false => execute(commands, &[], None),
-                        true => Staged::new(commands, &[], Ledger::HOST, &mut Fuel::default()).and_then(|staged| {
+                    let result = match remote::needed(commands, &[]) {
+                        None => execute(commands, &[], None),
+                        Some(stage) => stage(commands, &[], Ledger::HOST, &mut Fuel::default()).and_then(|staged| {
                             execute(&staged.commands, &staged.table, None)?;
-                            staged.write_back()
+                            (staged.write_back)()
                         }),
                     };
                     commands.clear();

@@ -232,7 +232,7 @@ impl Queue {
     ) -> Result<()> {
         if limits.ledger().is_limited()
             && let Operation::Execute { command_buffer, bindings } = &operation
-            && command_buffer.commands().is_ok_and(|commands| remote::is_needed(commands, bindings))
+            && command_buffer.commands().is_ok_and(|commands| remote::needed(commands, bindings).is_some())
         {
             completion.keep_ledger();
         }

@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use std::sync::OnceLock;
 
+use super::allocator::Allocator;
 use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, InlineExecution};
 use super::commands::BufferBinding;
-use super::device_memory::DeviceAllocator;
 use super::executable::ExecutableCache;
 use super::fence::Fence;
 use super::file::File;
@@ -267,8 +267,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns what allocates the device's memory; `None` if its memory is the host's.
-    fn device_allocator(&self) -> Option<Arc<dyn DeviceAllocator>> {
+    /// Returns an allocator of the device's own memory, by [`Allocator::of_device`]; `None` if its memory is the host's.
+    fn device_allocator(&self) -> Option<Allocator> {
         None
     }
 

@@ -12,7 +12,7 @@ use super::buffer::Buffer;
 use super::command_buffer::CommandBuffer;
 use super::commands::{BufferBinding, Command, Commands, WorkgroupCount};
 use super::memory::{BufferParameters, MemoryAccess};
-use super::queue::{Backend, Completion};
+use super::queue::{Backend, BeforeSignal, Completion};
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::vm::{Fuel, Ledger, MaybeOwned, array};
 use crate::{Error, Result};
@@ -20,11 +20,14 @@ use crate::{Error, Result};
 /// Bytes that are copied at once. It bounds the memory for a copy.
 const COPIED_BYTES: usize = 1 << 20;
 
-/// Returns true if commands name memory that the host cannot access.
+/// Copies what commands read and write: [`stage`], by a pointer that memory has which the host cannot access.
+pub(super) type Stage = fn(&Commands, &[BufferBinding<'_>], &Ledger, &mut Fuel) -> Result<Staged>;
+
+/// Returns what copies what commands read and write, if they name memory that the host cannot access.
 #[inline]
-pub(super) fn is_needed(commands: &Commands, table: &[BufferBinding<'_>]) -> bool {
-    commands.buffers.iter().any(|buffer| buffer.is_remote())
-        || table.iter().filter_map(|binding| binding.buffer.as_ref()).any(|buffer| buffer.is_remote())
+pub(super) fn needed(commands: &Commands, table: &[BufferBinding<'_>]) -> Option<Stage> {
+    let bound = || table.iter().filter_map(|binding| binding.buffer.as_ref()).find_map(|buffer| buffer.stage());
+    commands.buffers.iter().find_map(|buffer| buffer.stage()).or_else(bound)
 }
 
 /// Executes commands with copies of the memory that the host cannot access, if the backend runs them on the host.
@@ -37,16 +40,14 @@ pub(super) fn execute(
     table: &[BufferBinding<'_>],
     mut completion: Completion<'_>,
 ) -> Result<()> {
-    let is_staged = command_buffer.commands().is_ok_and(|commands| is_needed(commands, table));
-    if !is_staged || backend.executable_cache().is_some() {
+    let staged = command_buffer.commands().ok().and_then(|commands| Some((commands, needed(commands, table)?)));
+    let Some((commands, stage)) = staged.filter(|_| backend.executable_cache().is_none()) else {
         return backend.execute(command_buffer, table, completion);
-    }
+    };
     let mut fuel = Fuel::of(completion.meter());
-    let staged =
-        command_buffer.commands().and_then(|commands| Staged::new(commands, table, completion.ledger(), &mut fuel));
-    match staged {
-        Ok(Staged { commands, table, copies, written }) => {
-            completion.before_signal(Box::new(move || write_back(&copies, &written)));
+    match stage(commands, table, completion.ledger(), &mut fuel) {
+        Ok(Staged { commands, table, write_back }) => {
+            completion.before_signal(write_back);
             let commands = Arc::new(CommandBuffer::of_commands(command_buffer.modes(), commands));
             backend.execute(&commands, &table, completion)
         }
@@ -58,9 +59,8 @@ pub(super) fn execute(
 pub(super) struct Staged {
     pub(super) commands: Commands,
     pub(super) table: Vec<BufferBinding<'static>>,
-    /// In the order of their keys.
-    copies: Vec<Copy>,
-    written: Vec<Range>,
+    /// Writes back what the commands, when they are done, may have written.
+    pub(super) write_back: BeforeSignal,
 }
 
 /// The copy of one allocation.
@@ -77,48 +77,43 @@ struct Range {
     length: usize,
 }
 
-impl Staged {
-    /// Copies what commands read and write. The bytes of both directions are charged before.
-    pub(super) fn new(
-        commands: &Commands,
-        table: &[BufferBinding<'_>],
-        ledger: &Ledger,
-        fuel: &mut Fuel,
-    ) -> Result<Staged> {
-        let (used, written) = ranges(commands, table)?;
-        let bytes = used.iter().chain(&written).fold(0u64, |sum, range| sum.saturating_add(range.length as u64));
-        fuel.charge(bytes.div_ceil(BYTES_PER_STEP))?;
-        let mut copies: Vec<Copy> = Vec::new();
-        for range in &used {
-            let key = range.buffer.allocation_key();
-            if copies.last().is_none_or(|copy| copy.key != key) {
-                let length = range.buffer.allocation_length();
-                let host = Allocator::new().allocate_charged(BufferParameters::DEVICE, length, ledger)?;
-                copies.push(Copy { key, host });
-            }
-            move_bytes(&copies, range, |host, at, bytes| {
-                range.buffer.read((range.offset + at) as u64, bytes)?;
-                host.write(range.position() + at as u64, bytes)
-            })?;
+/// Copies what commands read and write. The bytes of both directions are charged before.
+pub(super) fn stage(
+    commands: &Commands,
+    table: &[BufferBinding<'_>],
+    ledger: &Ledger,
+    fuel: &mut Fuel,
+) -> Result<Staged> {
+    let (used, written) = ranges(commands, table)?;
+    let bytes = used.iter().chain(&written).fold(0u64, |sum, range| sum.saturating_add(range.length as u64));
+    fuel.charge(bytes.div_ceil(BYTES_PER_STEP))?;
+    // In the order of their keys.
+    let mut copies: Vec<Copy> = Vec::new();
+    for range in &used {
+        let key = range.buffer.allocation_key();
+        if copies.last().is_none_or(|copy| copy.key != key) {
+            let length = range.buffer.allocation_length();
+            let host = Allocator::new().allocate_charged(BufferParameters::DEVICE, length, ledger)?;
+            copies.push(Copy { key, host });
         }
-        let replaced = |buffer: &Arc<Buffer>| match host_of(&copies, buffer) {
-            Some(host) => host.subspan(buffer.byte_offset(), buffer.byte_length()),
-            None => Ok(Arc::clone(buffer)),
-        };
-        let buffers = commands.buffers.iter().map(replaced).collect::<Result<Vec<_>>>()?;
-        let bind = |binding: &BufferBinding<'_>| {
-            let buffer = binding.buffer.as_ref().map(|buffer| replaced(buffer)).transpose()?;
-            let (offset, length) = (binding.offset, binding.length);
-            Ok(BufferBinding { buffer: buffer.map(MaybeOwned::from), offset, length })
-        };
-        let table = table.iter().map(bind).collect::<Result<Vec<_>>>()?;
-        Ok(Staged { commands: commands.with_buffers(buffers), table, copies, written })
+        move_bytes(&copies, range, |host, at, bytes| {
+            range.buffer.read((range.offset + at) as u64, bytes)?;
+            host.write(range.position() + at as u64, bytes)
+        })?;
     }
-
-    /// Writes back what the commands, which are done, may have written.
-    pub(super) fn write_back(&self) -> Result<()> {
-        write_back(&self.copies, &self.written)
-    }
+    let replaced = |buffer: &Arc<Buffer>| match host_of(&copies, buffer) {
+        Some(host) => host.subspan(buffer.byte_offset(), buffer.byte_length()),
+        None => Ok(Arc::clone(buffer)),
+    };
+    let buffers = commands.buffers.iter().map(replaced).collect::<Result<Vec<_>>>()?;
+    let bind = |binding: &BufferBinding<'_>| {
+        let buffer = binding.buffer.as_ref().map(|buffer| replaced(buffer)).transpose()?;
+        let (offset, length) = (binding.offset, binding.length);
+        Ok(BufferBinding { buffer: buffer.map(MaybeOwned::from), offset, length })
+    };
+    let table = table.iter().map(bind).collect::<Result<Vec<_>>>()?;
+    let write_back = Box::new(move || write_back(&copies, &written));
+    Ok(Staged { commands: commands.with_buffers(buffers), table, write_back })
 }
 
 impl Range {

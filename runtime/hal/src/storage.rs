@@ -30,6 +30,8 @@ use super::device_memory::DeviceMemory;
 use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
+use super::remote::Stage;
+#[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 #[cfg(feature = "std")]
 use crate::vm::Charge;
@@ -56,7 +58,16 @@ enum Backing {
     /// Memory that moves while it is not pinned.
     Movable(Box<Movable>),
     /// Memory that a device allocated.
-    Device(Arc<dyn DeviceMemory>),
+    Device(OfDevice),
+}
+
+/// Memory that a device allocated.
+pub(super) struct OfDevice {
+    pub(super) memory: Arc<dyn DeviceMemory>,
+    /// Makes copies for commands that run on the host. The pointer is the only reference to that code, so that the linker drops it from
+    /// programs without a device that has memory of its own.
+    #[cfg(feature = "std")]
+    pub(super) stage: Stage,
 }
 
 /// Bytes that are copied at once from or to memory that the host cannot access. It bounds the memory for a copy.
@@ -182,16 +193,27 @@ impl Storage {
     }
 
     /// Takes memory that a device allocated.
-    pub(super) fn from_device(memory: Arc<dyn DeviceMemory>) -> Storage {
+    pub(super) fn from_device(of_device: OfDevice) -> Storage {
+        let memory = &of_device.memory;
         let address = memory.host_address().and_then(|address| NonNull::new(address.0));
         let pointer = address.unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length: memory.length(), writable: true, backing: Backing::Device(memory), constant: None }
+        let length = memory.length();
+        Storage { pointer, length, writable: true, backing: Backing::Device(of_device), constant: None }
     }
 
     /// Returns the memory of a device, if this is some.
     pub(super) fn device_memory(&self) -> Option<&dyn DeviceMemory> {
         match &self.backing {
-            Backing::Device(memory) => Some(&**memory),
+            Backing::Device(of_device) => Some(&*of_device.memory),
+            _ => None,
+        }
+    }
+
+    /// Returns what makes copies for commands that run on the host, if it cannot access the memory.
+    #[cfg(feature = "std")]
+    pub(super) fn stage(&self) -> Option<Stage> {
+        match &self.backing {
+            Backing::Device(of_device) if of_device.memory.host_address().is_none() => Some(of_device.stage),
             _ => None,
         }
     }
@@ -299,7 +321,7 @@ impl Storage {
             }
             Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
             Backing::Device(_) if self.unmapped().is_some() => return Err(not_mapped(self.length)),
-            Backing::Device(memory) => Arc::new(Arc::clone(memory)),
+            Backing::Device(of_device) => Arc::new(Arc::clone(&of_device.memory)),
             Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
         };
         let data = NonNull::new(self.pointer.as_ptr().wrapping_add(offset));
@@ -484,8 +506,8 @@ impl Storage {
                 }
             }
             Backing::Movable(ref mut movable) => movable.get_mut()?.exclusive(),
-            Backing::Device(ref mut memory) => {
-                Arc::get_mut(memory)?.host_address()?;
+            Backing::Device(ref mut of_device) => {
+                Arc::get_mut(&mut of_device.memory)?.host_address()?;
                 // SAFETY: the memory is mapped (line above), so that its `length` bytes are valid as long as it lives (contract of
                 // `DeviceMemory`). The borrow is exclusive and there is no other share of the memory, and operations that a device
                 // has not finished keep shares of the buffers that they use.
@@ -512,7 +534,7 @@ impl fmt::Debug for Storage {
             Backing::Pooled(_) => write!(f, "pooled {} bytes at {:p}", self.length, self.pointer),
             Backing::External(_) => write!(f, "external {} bytes at {:p}", self.length, self.pointer),
             Backing::Movable(movable) => write!(f, "{movable:?} {} bytes", self.length),
-            Backing::Device(memory) => write!(f, "{memory:?}"),
+            Backing::Device(of_device) => write!(f, "{:?}", of_device.memory),
         }
     }
 }

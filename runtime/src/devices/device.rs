@@ -74,9 +74,7 @@ impl Device {
     /// Creates a device that executes operations with `backend`: what a [`Driver`](super::Driver) does.
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
-        let allocator = backend
-            .device_allocator()
-            .map_or_else(|| Allocator::with_limit(options.memory_limit), Allocator::of_device);
+        let allocator = backend.device_allocator().unwrap_or_else(|| Allocator::with_limit(options.memory_limit));
         let allocator = Arc::new(allocator);
         let inline = backend.inline_execution();
         Device {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use incarnate_bytecode::gpu_executable::{VULKAN_ADDRESSES, VULKAN_DESCRIPTORS, VulkanExecutable};
 use incarnate_hal::backend::{
-    Backend, Command, Completion, DeviceAllocator, DeviceExecutable, ExecutableCache, Operation, Submitted,
-    WaitParticipant,
+    Backend, Command, Completion, DeviceExecutable, ExecutableCache, Operation, Submitted, WaitParticipant,
 };
-use incarnate_hal::{Buffer, BufferBinding, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory};
+use incarnate_hal::{Allocator, Buffer, BufferBinding, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory};
 use incarnate_vm::{Charge, Fuel, profile};
 
 use crate::context::Context;
@@ -273,8 +272,8 @@ impl Backend for VulkanBackend {
         self.context.gpu.queue_count()
     }
 
-    fn device_allocator(&self) -> Option<Arc<dyn DeviceAllocator>> {
-        Some(Arc::clone(&self.context.heap) as _)
+    fn device_allocator(&self) -> Option<Allocator> {
+        Some(Allocator::of_device(Arc::clone(&self.context.heap) as _))
     }
 
     fn executable_cache(&self) -> Option<&dyn ExecutableCache> {
@@ -345,7 +344,7 @@ mod tests {
     #[test]
     fn a_lost_device_fails_every_fence_that_waits() {
         let Some(backend) = backend(&VulkanOptions { cache_folder: None, ..VulkanOptions::default() }) else { return };
-        let allocator = Allocator::of_device(backend.device_allocator().unwrap());
+        let allocator = backend.device_allocator().unwrap();
         let queue = Queue::new(Arc::clone(&backend) as _);
         let execute = |wait: Option<&Fence>, signal: &Arc<Fence>| {
             let fences = Fences { wait, signal: Arc::clone(signal).into(), ..Fences::default() };
@@ -397,7 +396,7 @@ mod tests {
         let queues = QueueOptions { compute: Some(2), transfer: Some(true) };
         let options = VulkanOptions { cache_folder: None, queues, ..VulkanOptions::default() };
         let Some(backend) = backend(&options) else { return };
-        let allocator = Allocator::of_device(backend.device_allocator().unwrap());
+        let allocator = backend.device_allocator().unwrap();
         let queue = Queue::new(Arc::clone(&backend) as _);
         let fences: Vec<_> = (0..6).map(|_| Arc::new(Fence::new())).collect();
         let fences_of = |wait: Option<usize>, signal: usize, affinity: u64| Fences {
