@@ -1,6 +1,5 @@
 //! Sessions and their builder, which loads modules, provides the native modules that they import, and links them.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,8 +22,7 @@ pub struct SessionBuilder {
     devices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
-    /// Module files are read, not mapped.
-    reads_files: bool,
+    reading: Reading,
     /// Interpreted code may compute float reductions in another order.
     reassociate: bool,
     natives: &'static [Native],
@@ -34,7 +32,7 @@ pub struct SessionBuilder {
     limits: Option<Limits>,
     kernel_limits: Option<Limits>,
     trace_sink: TraceSink,
-    parameters: Vec<ParameterChoice>,
+    parameters: Parameters,
     inputs_only_read: Option<InputsOnlyRead>,
 }
 
@@ -58,23 +56,60 @@ enum DeviceChoice {
     Existing(Arc<Device>),
 }
 
-/// Adds a file to an index. The pointer is the only reference to the archive formats; see [`Load`].
-type AddFile = fn(&mut ParameterIndex, &Path, FileAccess) -> Result<()>;
-
+/// A parameter archive under a scope.
 #[derive(Debug)]
-enum ParameterChoice {
-    /// Scope and file.
-    File(String, PathBuf, FileAccess, AddFile),
-    Existing(Arc<dyn ParameterProvider>),
+struct ParameterFile {
+    scope: String,
+    path: PathBuf,
+    access: FileAccess,
+}
+
+/// Opens files, and returns a provider for each scope of them. The pointer is the only reference to indices and archive formats; see
+/// [`Load`].
+type OpenFiles = fn(Vec<ParameterFile>) -> Result<Vec<Arc<dyn ParameterProvider>>>;
+
+fn open_files(files: Vec<ParameterFile>) -> Result<Vec<Arc<dyn ParameterProvider>>> {
+    let mut indices: Vec<(String, ParameterIndex)> = Vec::new();
+    for ParameterFile { scope, path, access } in files {
+        match indices.iter_mut().find(|(other, _)| *other == scope) {
+            Some((_, index)) => index.add_file(&path, access)?,
+            None => {
+                let mut index = ParameterIndex::new();
+                index.add_file(&path, access)?;
+                indices.push((scope, index));
+            }
+        }
+    }
+    let provider = |(scope, index)| -> Arc<dyn ParameterProvider> { Arc::new(ScopedIndex::new(scope, index)) };
+    Ok(indices.into_iter().map(provider).collect())
+}
+
+/// Where parameters come from.
+#[derive(Debug, Default)]
+struct Parameters {
+    providers: Vec<Arc<dyn ParameterProvider>>,
+    files: Vec<ParameterFile>,
+    /// Set where there are files.
+    open_files: Option<OpenFiles>,
 }
 
 /// Creates a module from a file's bytes. The pointer is the only reference to the interpreter, so that the linker drops
 /// it from programs that add no module files. The flag is that of [`SessionBuilder::reassociate`].
 type Load = fn(Contents, bool) -> Result<Arc<dyn Module>>;
 
+/// The same for a file, which is read or mapped.
+type LoadFile = fn(&Path, Reading, bool) -> Result<Arc<dyn Module>>;
+
+/// How module files get into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Copied,
+    Mapped,
+}
+
 #[derive(Debug)]
 enum ModuleChoice {
-    File(PathBuf, Load),
+    File(PathBuf, LoadFile),
     Contents(Contents, Load),
     Existing(Arc<dyn Module>),
 }
@@ -82,6 +117,14 @@ enum ModuleChoice {
 fn load_interpreted(contents: Contents, reassociate: bool) -> Result<Arc<dyn Module>> {
     let verified = VerifiedModule::load(Arc::new(contents))?;
     Ok(if reassociate { BytecodeModule::reassociating(verified)? } else { BytecodeModule::new(verified)? })
+}
+
+fn load_file(path: &Path, reading: Reading, reassociate: bool) -> Result<Arc<dyn Module>> {
+    let contents = match reading {
+        Reading::Copied => Contents::read(path)?,
+        Reading::Mapped => MappedFile::contents(path)?,
+    };
+    load_interpreted(contents, reassociate).context(|| format!("loading '{}'", path.display()))
 }
 
 /// A native module that sessions provide to the modules that import from it.
@@ -165,7 +208,7 @@ impl SessionBuilder {
             devices: Vec::new(),
             device_options: DeviceOptions::default(),
             modules: Vec::new(),
-            reads_files: false,
+            reading: Reading::Mapped,
             reassociate: false,
             natives,
             loaders: &[],
@@ -174,7 +217,7 @@ impl SessionBuilder {
             limits: None,
             kernel_limits: None,
             trace_sink: TraceSink::default(),
-            parameters: Vec::new(),
+            parameters: Parameters::default(),
             inputs_only_read: None,
         }
     }
@@ -202,13 +245,13 @@ impl SessionBuilder {
     /// the session lives, constants change; if it truncates the file, an access to them ends the process.
     /// [`SessionBuilder::read_module_files`] and [`SessionBuilder::module_bytes`] depend on no file.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::File(path.into(), load_interpreted));
+        self.modules.push(ModuleChoice::File(path.into(), load_file));
         self.with_all_loaders()
     }
 
     /// Reads all module files into memory instead of mapping them: for files that others may change.
     pub fn read_module_files(mut self) -> SessionBuilder {
-        self.reads_files = true;
+        self.reading = Reading::Copied;
         self
     }
 
@@ -271,13 +314,14 @@ impl SessionBuilder {
         path: impl Into<PathBuf>,
         access: FileAccess,
     ) -> SessionBuilder {
-        self.parameters.push(ParameterChoice::File(scope.into(), path.into(), access, ParameterIndex::add_file));
+        self.parameters.files.push(ParameterFile { scope: scope.into(), path: path.into(), access });
+        self.parameters.open_files = Some(open_files);
         self
     }
 
     /// Adds a parameter provider. The first provider of a scope serves it; these providers come before files.
     pub fn parameters(mut self, provider: impl ParameterProvider + 'static) -> SessionBuilder {
-        self.parameters.push(ParameterChoice::Existing(Arc::new(provider)));
+        self.parameters.providers.push(Arc::new(provider));
         self
     }
 
@@ -329,7 +373,7 @@ impl SessionBuilder {
             allocator: None,
             pending: Arc::default(),
         };
-        let load = |choice: ModuleChoice| choice.load(self.reads_files, self.reassociate);
+        let load = |choice: ModuleChoice| choice.load(self.reading, self.reassociate);
         let loaded = self.modules.into_iter().map(load).collect::<Result<Vec<_>>>()?;
         for module in &loaded {
             natives.loaders = natives.loaders.for_targets(&module.executable_targets());
@@ -355,14 +399,11 @@ impl SessionBuilder {
 }
 
 impl ModuleChoice {
-    fn load(self, reads_files: bool, reassociate: bool) -> Result<Arc<dyn Module>> {
+    fn load(self, reading: Reading, reassociate: bool) -> Result<Arc<dyn Module>> {
         match self {
             ModuleChoice::Existing(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents, reassociate).context(|| "loading a module"),
-            ModuleChoice::File(path, load) => {
-                let contents = if reads_files { Contents::read(&path)? } else { MappedFile::contents(&path)? };
-                load(contents, reassociate).context(|| format!("loading '{}'", path.display()))
-            }
+            ModuleChoice::File(path, load) => load(&path, reading, reassociate),
         }
     }
 }
@@ -376,7 +417,7 @@ struct Natives {
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
     trace_sink: TraceSink,
-    parameters: Vec<ParameterChoice>,
+    parameters: Parameters,
     /// The devices, created at the first use.
     devices: Option<Vec<Arc<Device>>>,
     /// The allocator of programs without a device, created at the first use.
@@ -396,29 +437,10 @@ impl Natives {
 
     /// Returns the parameter providers: the explicit ones, then one for each scope of files.
     fn parameters(&mut self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
-        let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
-        let mut indices: Vec<(String, ParameterIndex)> = Vec::new();
-        for choice in std::mem::take(&mut self.parameters) {
-            let (scope, path, access, add_file) = match choice {
-                ParameterChoice::Existing(provider) => {
-                    providers.push(provider);
-                    continue;
-                }
-                ParameterChoice::File(scope, path, access, add_file) => (scope, path, access, add_file),
-            };
-            match indices.iter_mut().find(|(other, _)| *other == scope) {
-                Some((_, index)) => add_file(index, &path, access)?,
-                None => {
-                    let mut index = ParameterIndex::new();
-                    add_file(&mut index, &path, access)?;
-                    indices.push((scope, index));
-                }
-            }
+        let Parameters { mut providers, files, open_files } = std::mem::take(&mut self.parameters);
+        if let Some(open_files) = open_files {
+            providers.extend(open_files(files)?);
         }
-        providers.extend(indices.into_iter().map(|(scope, index)| {
-            let provider: Arc<dyn ParameterProvider> = Arc::new(ScopedIndex::new(scope, index));
-            provider
-        }));
         Ok(providers)
     }
 
@@ -461,14 +483,13 @@ impl Natives {
     }
 }
 
-/// Returns the names of the modules that a module imports from, without duplicates. Assembled modules do not declare
+/// Returns the names of the modules that a module imports from, some of them several times. Assembled modules do not declare
 /// their dependencies.
-fn needed(module: &dyn Module) -> Vec<&str> {
+fn needed(module: &dyn Module) -> impl Iterator<Item = &str> {
     let declared = (0..).map_while(|index| module.dependency(index)).map(|dependency| dependency.name);
     let imports = (0..).map_while(|index| module.function(Linkage::Import, index));
     let imported = imports.filter_map(|import| import.name.split_once('.')).map(|(name, _)| name);
-    let mut seen = HashSet::new();
-    declared.chain(imported).filter(|name| seen.insert(*name)).collect()
+    declared.chain(imported)
 }
 
 impl Session {

@@ -100,15 +100,18 @@ impl<S> NativeFunction<S> {
         NativeFunction { name, convention: Convention::Given(convention), begin, resume }
     }
 
-    /// A function that is not called by its ordinal, as translated modules call its method.
+    /// Functions that are not called by their ordinals, as translated modules call their methods: a line for each, of its name and its
+    /// calling convention. One text is much smaller in a program than a table of texts.
     #[doc(hidden)]
-    pub const fn direct(name: &'static str, convention: &'static str) -> NativeFunction<S> {
-        NativeFunction {
+    #[must_use]
+    pub fn direct(rows: &'static str) -> Vec<NativeFunction<S>> {
+        let function = |(name, convention)| NativeFunction {
             name,
             convention: Convention::Given(convention),
             begin: |_, _, _| Err(no_shell()),
             resume: None,
-        }
+        };
+        rows.lines().filter_map(|row| row.split_once(' ')).map(function).collect()
     }
 }
 
@@ -172,7 +175,7 @@ macro_rules! native_table {
 #[macro_export]
 macro_rules! direct_table {
     ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {
-        $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
+        $crate::NativeFunction::direct(concat!($($name, " ", $convention, "\n"),*))
     };
 }
 
