@@ -48,10 +48,10 @@ enum Density {
 /// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
 /// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. Where
 /// they are no reductions, two do, and of four LLVM would gather one element each into vectors. The last strips overlap, instead of several
-/// narrow ones: but for elements that are loaded one by one, as are a few of every second.
+/// narrow ones: but for elements that are loaded one by one, as are a few of every second where none depends on another.
 fn widths(trip_count: Option<u64>, density: Density, is_reduction: bool) -> TokenStream {
     let density = match (density, trip_count) {
-        (Density::Even, Some(..8)) => Density::Single,
+        (Density::Even, Some(..8)) if !is_reduction => Density::Single,
         _ => density,
     };
     let is_long = trip_count.is_none_or(|count| count >= 32);
