@@ -8,9 +8,9 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::any::Any;
 
 use super::ledger::Ledger;
-use super::list::List;
 
 /// The ledger of a context, whose lists lead back to themselves no more when this is dropped.
 #[derive(Debug)]
@@ -18,23 +18,32 @@ pub(super) struct BrokenCycles(pub(super) Ledger);
 
 impl Drop for BrokenCycles {
     fn drop(&mut self) {
-        let remembered = self.0.take_remembered();
-        break_cycles(&remembered.into_iter().filter_map(|list| Arc::downcast(list).ok()).collect::<Vec<_>>());
+        self.0.break_cycles();
     }
 }
 
+/// A list.
+pub(super) trait Node: Send + Sync + 'static {
+    /// Finds the first list among the elements, from an index; returns its index, too.
+    fn next(&self, from: usize) -> Option<(usize, Arc<Self>)>;
+
+    /// Sets a reference among the elements to null.
+    fn set_null(&self, at: usize);
+}
+
 /// Searches depth first: a reference to a list on the path to it closes a cycle.
-fn break_cycles(lists: &[Arc<List>]) {
+pub(super) fn break_cycles<N: Node>(objects: Vec<Arc<dyn Any + Send + Sync>>) {
+    let lists: Vec<Arc<N>> = objects.into_iter().filter_map(|object| Arc::downcast(object).ok()).collect();
     // True for a list on the path, false for one whose nested lists are all searched.
     let mut is_on_path = BTreeMap::new();
-    for list in lists {
+    for list in &lists {
         if is_on_path.contains_key(&Arc::as_ptr(list)) {
             continue;
         }
         is_on_path.insert(Arc::as_ptr(list), true);
         let mut path = vec![(Arc::clone(list), 0)];
         while let Some((list, from)) = path.last_mut() {
-            let Some((at, nested)) = list.next_list(*from) else {
+            let Some((at, nested)) = list.next(*from) else {
                 is_on_path.insert(Arc::as_ptr(list), false);
                 path.pop();
                 continue;
@@ -56,6 +65,7 @@ fn break_cycles(lists: &[Arc<List>]) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::list::List;
     use crate::testing::Random;
     use crate::{Ref, Value, ValueType};
 

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub struct Ledger {
     bounds: Option<Arc<Bounds>>,
     /// What the program of a context has created; `None` for a ledger that is not a context's.
-    remembered: Option<Arc<Remembered>>,
+    remembered: Option<Arc<Lock<Remembered>>>,
 }
 
 #[derive(Debug)]
@@ -27,13 +27,21 @@ struct Bounds {
     account: Arc<Account>,
 }
 
-/// Objects that may refer to each other in cycles.
+/// Objects of one kind that may refer to each other in cycles.
 #[derive(Default)]
-struct Remembered(Lock<Vec<Weak<dyn Any + Send + Sync>>>);
+struct Remembered {
+    objects: Vec<Weak<dyn Any + Send + Sync>>,
+    /// Set with the first object. The pointer is the only reference to the code that breaks cycles, so that the linker drops it from
+    /// programs that create no such objects.
+    break_cycles: Option<BreakCycles>,
+}
+
+/// Breaks the cycles of objects.
+pub(crate) type BreakCycles = fn(Vec<Arc<dyn Any + Send + Sync>>);
 
 impl fmt::Debug for Remembered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Remembered({})", self.0.lock().len())
+        write!(f, "Remembered({})", self.objects.len())
     }
 }
 
@@ -112,13 +120,19 @@ impl Ledger {
         Ledger { bounds: self.bounds.clone(), remembered }
     }
 
-    /// Remembers an object that may refer to others of its kind, for as long as it lives.
+    /// Remembers an object that may refer to others of its kind, for as long as it lives, and what breaks their cycles.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if there is no memory.
-    pub(crate) fn remember(&self, object: impl FnOnce() -> Weak<dyn Any + Send + Sync>) -> Result<()> {
+    pub(crate) fn remember(
+        &self,
+        object: impl FnOnce() -> Weak<dyn Any + Send + Sync>,
+        break_cycles: BreakCycles,
+    ) -> Result<()> {
         let Some(remembered) = &self.remembered else { return Ok(()) };
-        let mut objects = remembered.0.lock();
+        let mut remembered = remembered.lock();
+        remembered.break_cycles = Some(break_cycles);
+        let objects = &mut remembered.objects;
         if objects.len() == objects.capacity() {
             objects.retain(|object| object.strong_count() > 0);
             // At least half are free then, so that the next search for dead ones is far.
@@ -129,10 +143,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the remembered objects, and forgets them.
-    pub(crate) fn take_remembered(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
-        let Some(remembered) = &self.remembered else { return Vec::new() };
-        core::mem::take(&mut *remembered.0.lock()).iter().filter_map(Weak::upgrade).collect()
+    /// Breaks the cycles of the remembered objects, and forgets them.
+    pub(crate) fn break_cycles(&self) {
+        let Some(remembered) = &self.remembered else { return };
+        let Remembered { objects, break_cycles } = core::mem::take(&mut *remembered.lock());
+        if let Some(break_cycles) = break_cycles {
+            break_cycles(objects.iter().filter_map(Weak::upgrade).collect());
+        }
     }
 
     /// Charges one object that holds `bytes` bytes, before it is created.

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::cycles::{Node, break_cycles};
 use super::ledger::{Charge, Ledger};
 use super::ref_type::RefType;
 use super::reference::Ref;
@@ -99,7 +100,7 @@ impl List {
         list.reserve(capacity)?;
         let list = Arc::new(list);
         if let Some(ledger) = ledger.filter(|_| list.can_hold_lists()) {
-            ledger.remember(|| Arc::downgrade(&list) as _)?;
+            ledger.remember(|| Arc::downgrade(&list) as _, break_cycles::<List>)?;
         }
         Ok(list)
     }
@@ -109,34 +110,6 @@ impl List {
             ValueType::Any | ValueType::AnyRef => true,
             element_type => element_type == ValueType::Ref(List::TYPE),
         }
-    }
-
-    /// Finds the first list among the elements, from an index; returns its index, too.
-    pub(super) fn next_list(&self, from: usize) -> Option<(usize, Arc<List>)> {
-        let inner = self.inner.lock();
-        let as_list = |reference: &Ref| if let Ref::List(list) = reference { Some(Arc::clone(list)) } else { None };
-        let as_value_list = |value: &Value| if let Value::Ref(reference) = value { as_list(reference) } else { None };
-        match &inner.elements {
-            Elements::Refs(vec) => first(vec, from, as_list),
-            Elements::Any(vec) => first(vec, from, as_value_list),
-            _ => None,
-        }
-    }
-
-    /// Sets a reference among the elements to null.
-    pub(super) fn set_null(&self, at: usize) {
-        let mut inner = self.inner.lock();
-        let former = match &mut inner.elements {
-            Elements::Refs(vec) => vec.get_mut(at).map(core::mem::take),
-            Elements::Any(vec) => match vec.get_mut(at) {
-                Some(Value::Ref(reference)) => Some(core::mem::take(reference)),
-                _ => None,
-            },
-            _ => None,
-        };
-        // It may be the last reference to a list that leads here.
-        drop(inner);
-        drop(former);
     }
 
     /// What the list holds.
@@ -287,6 +260,34 @@ impl List {
         let length = self.len() as u32;
         self.resize(length + 1)?;
         self.set(length, value)
+    }
+}
+
+impl Node for List {
+    fn next(&self, from: usize) -> Option<(usize, Arc<List>)> {
+        let inner = self.inner.lock();
+        let as_list = |reference: &Ref| if let Ref::List(list) = reference { Some(Arc::clone(list)) } else { None };
+        let as_value_list = |value: &Value| if let Value::Ref(reference) = value { as_list(reference) } else { None };
+        match &inner.elements {
+            Elements::Refs(vec) => first(vec, from, as_list),
+            Elements::Any(vec) => first(vec, from, as_value_list),
+            _ => None,
+        }
+    }
+
+    fn set_null(&self, at: usize) {
+        let mut inner = self.inner.lock();
+        let former = match &mut inner.elements {
+            Elements::Refs(vec) => vec.get_mut(at).map(core::mem::take),
+            Elements::Any(vec) => match vec.get_mut(at) {
+                Some(Value::Ref(reference)) => Some(core::mem::take(reference)),
+                _ => None,
+            },
+            _ => None,
+        };
+        // It may be the last reference to a list that leads here.
+        drop(inner);
+        drop(former);
     }
 }
 
