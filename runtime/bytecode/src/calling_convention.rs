@@ -15,7 +15,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::{Error, Result};
+use crate::{Error, Escaped, Result};
 
 /// One letter of a calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -196,7 +196,7 @@ fn unknown_version(text: &[u8]) -> Error {
 #[cold]
 fn malformed(text: &[u8], why: String) -> Error {
     let text = String::from_utf8_lossy(text);
-    Error::invalid_argument(format!("malformed calling convention `{}`: {why}", text.escape_debug()))
+    Error::invalid_argument(format!("malformed calling convention `{}`: {why}", Escaped(&text)))
 }
 
 #[cfg(test)]

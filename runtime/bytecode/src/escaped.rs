@@ -42,7 +42,8 @@ fn write_escaped(out: &mut dyn Write, text: &str, kept: impl Fn(char) -> bool) -
             Some('\n') => out.write_str("\\n")?,
             Some('\r') => out.write_str("\\r")?,
             Some('\t') => out.write_str("\\t")?,
-            Some(character) => write!(out, "{}", character.escape_unicode())?,
+            // As `char::escape_unicode` writes it, whose iterator is much code.
+            Some(character) => write!(out, "\\u{{{:x}}}", u32::from(character))?,
             None => {}
         }
         rest = characters.as_str();

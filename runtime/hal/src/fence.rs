@@ -1,5 +1,6 @@
 //! Fences: sets of timepoints on semaphores.
 
+use alloc::collections::BinaryHeap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -296,7 +297,8 @@ type MergeOrder = Vec<(Option<*const Semaphore>, usize)>;
 fn merge(timepoints: &mut Vec<Timepoint>, mut order: MergeOrder) {
     let address = |timepoint: &Timepoint| timepoint.semaphore.semaphore().map(core::ptr::from_ref);
     order.extend(timepoints.iter().map(address).zip(0usize..));
-    order.sort_unstable();
+    // By a heap, whose code is a tenth of that of the sort of slices, which is that of nothing else in small programs.
+    let order = BinaryHeap::from(order).into_sorted_vec();
     for run in order.chunk_by(|(address, _), (other, _)| address == other).filter(|run| run.len() > 1) {
         let payload = |(_, index): &(_, usize)| timepoints.get(*index).map(|timepoint| timepoint.payload);
         let greatest = run.iter().filter_map(payload).max();

@@ -7,7 +7,7 @@
 //! [`Activity`] counts the operations that can still signal a fence, so that a wait that cannot end is recognised.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use core::cell::RefCell;
 use core::fmt;
@@ -41,8 +41,10 @@ pub struct PendingOperations(Mutex<Pendings>);
 
 #[derive(Default)]
 struct Pendings {
-    next: u64,
-    operations: BTreeMap<u64, Arc<Pending>>,
+    /// Those that are pending, at their positions.
+    operations: Vec<Option<Arc<Pending>>>,
+    /// The other positions.
+    free: Vec<usize>,
 }
 
 impl PendingOperations {
@@ -53,20 +55,31 @@ impl PendingOperations {
     /// Adds an operation that becomes ready when `count` timepoints are reached.
     fn add(self: &Arc<PendingOperations>, count: usize, work: Work) -> Arc<Pending> {
         let mut pendings = self.lock();
-        let id = pendings.next;
-        pendings.next += 1;
-        let pending =
-            Pending { countdown: Countdown::new(count), work: Mutex::new(Some(work)), owner: Arc::downgrade(self), id };
-        let pending = Arc::new(pending);
-        pendings.operations.insert(id, Arc::clone(&pending));
+        let position = pendings.free.pop().unwrap_or(pendings.operations.len());
+        let (countdown, work) = (Countdown::new(count), Mutex::new(Some(work)));
+        let pending = Arc::new(Pending { countdown, work, owner: Arc::downgrade(self), position });
+        let operation = Some(Arc::clone(&pending));
+        match pendings.operations.get_mut(position) {
+            Some(slot) => *slot = operation,
+            None => pendings.operations.push(operation),
+        }
         pending
+    }
+
+    /// Removes an operation, and returns it if it is there.
+    fn remove(&self, pending: &Pending) -> Option<Arc<Pending>> {
+        let mut pendings = self.lock();
+        let slot = pendings.operations.get_mut(pending.position)?;
+        let removed = slot.take_if(|other| core::ptr::eq(&raw const **other, pending))?;
+        pendings.free.push(pending.position);
+        Some(removed)
     }
 }
 
 impl Drop for PendingOperations {
     fn drop(&mut self) {
         let pendings = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for pending in core::mem::take(&mut pendings.operations).into_values() {
+        for pending in core::mem::take(&mut pendings.operations).into_iter().flatten() {
             pending.end(Err(Error::aborted("the session ended while the queue operation waited for a fence")));
         }
     }
@@ -74,7 +87,7 @@ impl Drop for PendingOperations {
 
 impl fmt::Debug for PendingOperations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PendingOperations({})", self.lock().operations.len())
+        write!(f, "PendingOperations({})", self.lock().operations.iter().flatten().count())
     }
 }
 
@@ -296,8 +309,8 @@ struct Pending {
     countdown: Countdown,
     work: Mutex<Option<Work>>,
     owner: Weak<PendingOperations>,
-    /// The key of the operation in `owner`.
-    id: u64,
+    /// Where `owner` has the operation.
+    position: usize,
 }
 
 struct Work {
@@ -322,8 +335,7 @@ impl Pending {
     /// Runs the operation, which no longer is pending.
     fn ready(&self) {
         if let Some(owner) = self.owner.upgrade() {
-            let own = owner.lock().operations.remove(&self.id);
-            drop(own);
+            drop(owner.remove(self));
         }
         if let Poll::Ready(result) = self.countdown.result() {
             self.end(result);

@@ -111,7 +111,7 @@ impl<S> NativeFunction<S> {
             begin: |_, _, _| Err(no_shell()),
             resume: None,
         };
-        rows.lines().filter_map(|row| row.split_once(' ')).map(function).collect()
+        rows.split('\n').filter_map(|row| row.split_once(' ')).map(function).collect()
     }
 }
 
