@@ -333,7 +333,7 @@ static CALLS_HAL: Description = Description {
         Ok(support::results(buffer, count))
     },
     resume: |_, export, _, _| Err(support::no_export(&CALLS_HAL, export)),
-    constants: Constants::File("/nowhere/constants.bin"),
+    constants: Constants::file("/nowhere/constants.bin"),
     ..MODULE_DEFAULTS
 };
 
@@ -359,7 +359,7 @@ const MODULE_DEFAULTS: Description = Description {
 };
 
 static NO_CONSTANTS: Description =
-    Description { constants: Constants::File("/nowhere/constants.bin"), rodata: &[(0, 4)], ..MODULE_DEFAULTS };
+    Description { constants: Constants::file("/nowhere/constants.bin"), rodata: &[(0, 4)], ..MODULE_DEFAULTS };
 
 /// A module named `hal` that is not this crate's.
 #[derive(Debug)]

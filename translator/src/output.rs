@@ -140,7 +140,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
 /// The expression of the constants of a module, where the static of that name contains those of the program.
 fn constants(options: &Options, any: bool, statics: &TokenStream) -> TokenStream {
     match &options.constants {
-        Constants::Loaded(file) if any => quote!(support::Constants::File(#file)),
+        Constants::Loaded(file) if any => quote!(support::Constants::file(#file)),
         Constants::ModuleFile(_) => quote!(support::Constants::Static(#statics)),
         Constants::Included if any => quote!(support::Constants::Static(#statics)),
         _ => quote!(support::Constants::Static(&[])),

@@ -131,7 +131,7 @@ fn load_file(path: &Path, reading: Reading, reassociate: bool) -> Result<Arc<dyn
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
     name: &'static str,
-    create: fn(&mut Natives) -> Result<Arc<dyn Module>>,
+    create: fn(&mut Natives<'_>) -> Result<Arc<dyn Module>>,
 }
 
 /// The native modules that sessions provide. Their names are those in [`PROVIDED`](crate::modules::imports::PROVIDED).
@@ -175,25 +175,28 @@ pub mod natives {
         IO_PARAMETERS: io_parameters, io_parameters_options;
     }
 
-    fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
+    fn hal_options(session: &mut Natives<'_>) -> Result<hal::HalOptions> {
         let (devices, loaders) = (session.devices()?, session.loaders.clone());
-        let (trace_sink, pending) = (session.trace_sink.clone(), Arc::clone(&session.pending));
+        let (trace_sink, pending) = (session.builder.trace_sink.clone(), Arc::clone(&session.pending));
         Ok(hal::HalOptions { devices, trace_sink, loaders, pending })
     }
 
-    fn io_parameters_options(session: &mut Natives) -> Result<io_parameters::IoParametersOptions> {
+    fn io_parameters_options(session: &mut Natives<'_>) -> Result<io_parameters::IoParametersOptions> {
         let pending = Arc::clone(&session.pending);
         Ok(io_parameters::IoParametersOptions { providers: session.parameters()?, pending })
     }
 
-    fn hal_inline_options(session: &mut Natives) -> Result<hal_inline::HalInlineOptions> {
-        Ok(hal_inline::HalInlineOptions { allocator: session.allocator()?, trace_sink: session.trace_sink.clone() })
+    fn hal_inline_options(session: &mut Natives<'_>) -> Result<hal_inline::HalInlineOptions> {
+        Ok(hal_inline::HalInlineOptions {
+            allocator: session.allocator()?,
+            trace_sink: session.builder.trace_sink.clone(),
+        })
     }
 
-    fn hal_loader_options(session: &mut Natives) -> Result<hal_loader::HalLoaderOptions> {
+    fn hal_loader_options(session: &mut Natives<'_>) -> Result<hal_loader::HalLoaderOptions> {
         let (device, imports) = match session.chosen_device()? {
             Some(device) => (device.loaders().map(<[_]>::to_vec), device.imports().clone()),
-            None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
+            None => (session.builder.device_options.loaders.clone(), session.builder.device_options.imports.clone()),
         };
         Ok(hal_loader::HalLoaderOptions { loaders: session.loaders.clone(), device, imports })
     }
@@ -356,25 +359,19 @@ impl SessionBuilder {
     ///
     /// # Errors
     /// Errors of loading, verifying and linking, and those of the initialisers.
-    pub fn build(self) -> Result<Session> {
-        let limits = self.limits.unwrap_or_default();
-        let kernel_limits = self.kernel_limits.unwrap_or_else(|| limits.clone());
+    pub fn build(mut self) -> Result<Session> {
+        self.build_session()
+    }
+
+    fn build_session(&mut self) -> Result<Session> {
+        let limits = self.limits.take().unwrap_or_default();
+        let kernel_limits = self.kernel_limits.take().unwrap_or_else(|| limits.clone());
         let loaders = Loaders::named(self.loaders).with(&self.program_loaders);
         let loaders = loaders.within(kernel_limits).reassociating(self.reassociate);
-        let mut natives = Natives {
-            known: self.natives,
-            loaders,
-            choices: self.devices,
-            device_options: self.device_options,
-            offered: self.offered,
-            trace_sink: self.trace_sink,
-            parameters: self.parameters,
-            devices: None,
-            allocator: None,
-            pending: Arc::default(),
-        };
-        let load = |choice: ModuleChoice| choice.load(self.reading, self.reassociate);
-        let loaded = self.modules.into_iter().map(load).collect::<Result<Vec<_>>>()?;
+        let (reading, reassociate, inputs_only_read) = (self.reading, self.reassociate, self.inputs_only_read);
+        let load = |choice: ModuleChoice| choice.load(reading, reassociate);
+        let loaded = core::mem::take(&mut self.modules).into_iter().map(load).collect::<Result<Vec<_>>>()?;
+        let mut natives = Natives { builder: self, loaders, devices: None, allocator: None, pending: Arc::default() };
         for module in &loaded {
             natives.loaders = natives.loaders.for_targets(&module.executable_targets());
         }
@@ -394,7 +391,7 @@ impl SessionBuilder {
         let allocator = natives.allocator.or_else(of_device).unwrap_or_default();
         let context = Context::new(Program::link(modules)?, limits);
         let context = context.map_err(|error| incompatible::explain(error, &devices, &natives.loaders))?;
-        Ok(Session { context, devices, allocator, inputs_only_read: self.inputs_only_read })
+        Ok(Session { context, devices, allocator, inputs_only_read })
     }
 }
 
@@ -410,14 +407,9 @@ impl ModuleChoice {
 
 /// The native modules that others may import from. Each is created at its first import.
 #[derive(Debug)]
-struct Natives {
-    known: &'static [Native],
+struct Natives<'b> {
+    builder: &'b mut SessionBuilder,
     loaders: Loaders,
-    choices: Vec<DeviceChoice>,
-    device_options: DeviceOptions,
-    offered: Vec<Arc<dyn Module>>,
-    trace_sink: TraceSink,
-    parameters: Parameters,
     /// The devices, created at the first use.
     devices: Option<Vec<Arc<Device>>>,
     /// The allocator of programs without a device, created at the first use.
@@ -425,19 +417,19 @@ struct Natives {
     pending: Arc<PendingOperations>,
 }
 
-impl Natives {
+impl Natives<'_> {
     /// Returns the module of the given name if it is one of these.
     fn provide(&mut self, name: &str) -> Result<Option<Arc<dyn Module>>> {
-        if let Some(module) = self.offered.iter().find(|module| module.name() == name) {
+        if let Some(module) = self.builder.offered.iter().find(|module| module.name() == name) {
             return Ok(Some(module.clone()));
         }
-        let Some(native) = self.known.iter().find(|native| native.name == name) else { return Ok(None) };
+        let Some(native) = self.builder.natives.iter().find(|native| native.name == name) else { return Ok(None) };
         (native.create)(self).map(Some)
     }
 
     /// Returns the parameter providers: the explicit ones, then one for each scope of files.
     fn parameters(&mut self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
-        let Parameters { mut providers, files, open_files } = std::mem::take(&mut self.parameters);
+        let Parameters { mut providers, files, open_files } = std::mem::take(&mut self.builder.parameters);
         if let Some(open_files) = open_files {
             providers.extend(open_files(files)?);
         }
@@ -446,7 +438,7 @@ impl Natives {
 
     /// Returns the first explicit device, if any. Inline programs use its memory and its loaders.
     fn chosen_device(&mut self) -> Result<Option<Arc<Device>>> {
-        if self.choices.is_empty() && self.devices.is_none() {
+        if self.builder.devices.is_empty() && self.devices.is_none() {
             return Ok(None);
         }
         Ok(self.devices()?.first().cloned())
@@ -460,7 +452,7 @@ impl Natives {
         let device = self.chosen_device()?;
         let allocator = match device {
             Some(device) => device.allocator().clone(),
-            None => Arc::new(Allocator::with_limit(self.device_options.memory_limit)),
+            None => Arc::new(Allocator::with_limit(self.builder.device_options.memory_limit)),
         };
         self.allocator = Some(allocator.clone());
         Ok(allocator)
@@ -470,14 +462,15 @@ impl Natives {
         if let Some(devices) = &self.devices {
             return Ok(devices.clone());
         }
-        if self.choices.is_empty() {
-            self.choices.push(DeviceChoice::Existing(default_device(self.device_options.clone())));
+        let SessionBuilder { devices: choices, device_options, .. } = &mut *self.builder;
+        if choices.is_empty() {
+            choices.push(DeviceChoice::Existing(default_device(device_options.clone())));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri, create) => create(&uri, self.device_options.clone()),
+            DeviceChoice::Uri(uri, create) => create(&uri, device_options.clone()),
             DeviceChoice::Existing(device) => Ok(device),
         };
-        let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
+        let devices = std::mem::take(choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
         self.devices = Some(devices.clone());
         Ok(devices)
     }

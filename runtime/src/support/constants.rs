@@ -10,11 +10,31 @@ use crate::bytecode::Contents;
 pub enum Constants {
     /// Bytes of the program; see [`include_constants!`](crate::include_constants).
     Static(&'static [u8]),
-    /// A file, which is mapped when the module's state is created for the first time. Needs `std`.
-    File(&'static str),
+    /// A file, which is mapped when the module's state is created for the first time: [`Constants::file`].
+    File(&'static str, OpenFile),
+}
+
+/// Opens a file of constants. The pointer is the only reference to that code, so that the linker drops it from programs that contain their
+/// constants.
+type OpenFile = fn(&str) -> Result<Arc<Contents>>;
+
+#[cfg(feature = "std")]
+fn open_file(path: &str) -> Result<Arc<Contents>> {
+    crate::mapping::MappedFile::contents(std::path::Path::new(path)).map(Arc::new)
+}
+
+#[cfg(not(feature = "std"))]
+fn open_file(_: &str) -> Result<Arc<Contents>> {
+    Err(crate::Error::unimplemented("constants in files need `std`"))
 }
 
 impl Constants {
+    /// The constants in a file. Needs `std`.
+    #[must_use]
+    pub const fn file(path: &'static str) -> Constants {
+        Constants::File(path, open_file)
+    }
+
     /// The bytes.
     ///
     /// # Errors
@@ -22,10 +42,7 @@ impl Constants {
     pub(super) fn open(self) -> Result<Arc<Contents>> {
         match self {
             Constants::Static(bytes) => Ok(Arc::new(Contents::Static(bytes))),
-            #[cfg(feature = "std")]
-            Constants::File(path) => crate::mapping::MappedFile::contents(std::path::Path::new(path)).map(Arc::new),
-            #[cfg(not(feature = "std"))]
-            Constants::File(_) => Err(crate::Error::unimplemented("constants in files need `std`")),
+            Constants::File(path, open) => open(path),
         }
     }
 }
