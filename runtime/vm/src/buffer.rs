@@ -196,17 +196,23 @@ impl Buffer {
         Buffer { data, length, mutable, storage: Storage::Borrowed(None) }
     }
 
-    /// Says that the bytes of a borrowed buffer are those of a constant, so that kernels may keep them in another layout.
+    /// Makes a borrowed buffer one over other memory, which has the bytes of a constant if one is given, so that kernels may keep them in
+    /// another layout. Other buffers are left as they are.
     ///
     /// # Safety
-    /// As long as the buffer may be accessed, the constant lives and has as many bytes from there on. Kernels compute with unspecified
-    /// numbers where something has written to the buffer's memory.
-    #[must_use]
-    pub unsafe fn of_constant(mut self, bytes: ConstantBytes) -> Buffer {
+    /// As for [`Buffer::borrowed`]. As long as the buffer may be accessed, the constant lives and has as many bytes from there on. Kernels
+    /// compute with unspecified numbers where something has written to the buffer's memory.
+    #[inline]
+    pub unsafe fn borrow_other(
+        &mut self,
+        (data, length, mutable): (*mut u8, usize, bool),
+        constant: Option<ConstantBytes>,
+    ) {
         if let Storage::Borrowed(slot) = &mut self.storage {
-            *slot = Some(bytes);
+            *slot = constant;
+            self.data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
+            (self.length, self.mutable) = (length, mutable);
         }
-        self
     }
 
     /// Returns which bytes of a constant are those from an address in the buffer on.

@@ -5,7 +5,7 @@ use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS, TILE_ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, Piece};
-use super::plan::{Packing, Plan};
+use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
 use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
 
@@ -53,14 +53,17 @@ impl<N: Copy> Drive<'_, N> {
     /// As for [`contract`](super::contract); the processor has the features of the tiles.
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
-        let (batches, rows_of_all) = (plan.batch.count(), plan.rows.count());
+        let Cut { batches, rows: rows_of_all, products: products_of_all, .. } = plan.cut;
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
-        let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
+        let (mut sums, mut products_left) = (Walk::new(&plan.sums), products_of_all);
         while products_left > 0 {
             // In parts of the same size.
-            let products = products_left.div_ceil(products_left.div_ceil(PRODUCTS));
+            let products = match products_left {
+                ..=PRODUCTS => products_left,
+                more => more.div_ceil(more.div_ceil(PRODUCTS)),
+            };
             products_left -= products;
-            let first = self.list_products(&mut sums, products, plan.sums.count());
+            let first = self.list_products(&mut sums, products, products_of_all);
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
                 let count = self.list_rows(&mut rows, rows_left.min(at_once), rows_of_all);
@@ -189,7 +192,7 @@ impl<N: Copy> Drive<'_, N> {
         for _ in 0..cut.runs {
             let mut left = cut.run;
             for strip in 0..cut.strips {
-                let vectors = cut.vectors / cut.strips + usize::from(strip < cut.vectors % cut.strips);
+                let vectors = cut.vectors + usize::from(strip < cut.wider);
                 let count_of_columns = left.min(vectors * lanes);
                 left -= count_of_columns;
                 let strip = self.strip(&mut walk, count_of_columns, vectors);

@@ -26,16 +26,21 @@ pub enum Packing {
     CrossingPanels,
 }
 
-/// How columns are cut into strips: those of each run alike.
+/// How the iterations of a plan are cut: columns into strips, those of each run alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
+    pub(super) batches: usize,
+    pub(super) rows: usize,
+    pub(super) products: usize,
     pub(super) runs: usize,
     /// Columns of a run.
     pub(super) run: usize,
-    /// Vectors of a run.
-    pub(super) vectors: usize,
     /// Strips of a run.
     pub(super) strips: usize,
+    /// Vectors of each strip.
+    pub(super) vectors: usize,
+    /// How many of the strips, the first ones, have a vector more.
+    pub(super) wider: usize,
 }
 
 impl Cut {
@@ -46,7 +51,10 @@ impl Cut {
             _ => (columns / innermost.max(1), innermost),
         };
         let vectors = run.div_ceil(plan.lanes);
-        Cut { runs, run, vectors, strips: vectors.div_ceil(plan.vectors) }
+        let strips = vectors.div_ceil(plan.vectors);
+        let (vectors, wider) = (vectors / strips.max(1), vectors % strips.max(1));
+        let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
+        Cut { batches, rows, products, runs, run, strips, vectors, wider }
     }
 }
 

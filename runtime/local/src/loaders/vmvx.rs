@@ -30,6 +30,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use core::ptr;
 use core::sync::atomic::{self, Ordering};
 use std::sync::Mutex;
 
@@ -397,24 +398,22 @@ impl VmvxWorker {
             let read_only = ordinal >= 64 || arguments.read_only_bindings >> ordinal & 1 == 1;
             (pointer.0, *length, !read_only)
         });
-        for (index, (data, length, mutable)) in fixed.into_iter().chain(bindings).enumerate() {
+        self.borrowed.resize_with(BINDINGS + arguments.binding_pointers.len(), Ref::default);
+        for (index, (memory, slot)) in fixed.into_iter().chain(bindings).zip(&mut self.borrowed).enumerate() {
             let constant = index.checked_sub(BINDINGS).and_then(|binding| *arguments.binding_constants.get(binding)?);
-            // SAFETY: promised by the caller. Local memory is exclusively borrowed and not accessed meanwhile;
+            // SAFETY: promised by the caller, until this dispatch ends. Local memory is exclusively borrowed and not accessed meanwhile;
             // constants are shared and read-only; bindings are never borrowed as slices.
-            let mut buffer = unsafe { Buffer::borrowed(data, length, mutable) };
-            if let Some(constant) = constant {
-                // SAFETY: promised by the caller, until this dispatch ends.
-                buffer = unsafe { buffer.of_constant(constant) };
-            }
-            match self.borrowed.get_mut(index) {
-                Some(slot) => match sole(slot) {
-                    Some(old) => *old = buffer,
-                    None => *slot = Ref::from(Arc::new(buffer)),
-                },
-                None => self.borrowed.push(Ref::from(Arc::new(buffer))),
+            let borrow = |buffer: &mut Buffer| unsafe { buffer.borrow_other(memory, constant) };
+            match sole(slot) {
+                Some(buffer) => borrow(buffer),
+                None => {
+                    // SAFETY: no byte is borrowed.
+                    let mut buffer = unsafe { Buffer::borrowed(ptr::null_mut(), 0, false) };
+                    borrow(&mut buffer);
+                    *slot = Ref::from(Arc::new(buffer));
+                }
             }
         }
-        self.borrowed.truncate(BINDINGS + arguments.binding_pointers.len());
     }
 
     /// Fills the list of bindings.

@@ -32,7 +32,7 @@ const ALIGNMENT: usize = 64;
 
 /// The bytes of a constant from an offset on, which memory that a kernel reads has, too: a binding, for instance.
 ///
-/// It is an address. Who passes it on keeps the constant: see [`Buffer::of_constant`].
+/// It is an address. Who passes it on keeps the constant: see [`Buffer::borrow_other`].
 #[derive(Clone, Copy, Debug)]
 pub struct ConstantBytes {
     constant: NonNull<Buffer>,
@@ -187,7 +187,7 @@ unsafe fn copy(from: *const u32, into: *mut u32, axes: &[Axis], strides: &[i64])
 ///
 /// # Safety
 /// The constant lives, and the elements of all iterations are within it; that of the first one is at `first`. Both follow from
-/// [`Buffer::of_constant`] for elements that [`Buffer::region_of`] found within such a buffer.
+/// [`Buffer::borrow_other`] for elements that [`Buffer::region_of`] found within such a buffer.
 pub(super) unsafe fn elements(first: ConstantBytes, layout: &Layout) -> Option<*const u8> {
     // SAFETY: promised by the caller.
     let constant = unsafe { first.constant.as_ref() };
@@ -230,8 +230,10 @@ mod tests {
         let memory = Buffer::copy_of(&bytes(count)).unwrap();
         // SAFETY: the caller keeps the memory, which nothing writes to, and the constant.
         let borrowed = unsafe {
-            let borrowed = Buffer::borrowed(memory.as_ptr(), count * WIDTH, false);
-            borrowed.of_constant(ConstantBytes::new(&constant, skipped).unwrap())
+            let memory = (memory.as_ptr(), count * WIDTH, false);
+            let mut borrowed = Buffer::borrowed(memory.0, memory.1, memory.2);
+            borrowed.borrow_other(memory, ConstantBytes::new(&constant, skipped));
+            borrowed
         };
         (constant, Ref::Buffer(memory), Ref::Buffer(Arc::new(borrowed)))
     }
