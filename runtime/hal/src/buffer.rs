@@ -148,7 +148,7 @@ impl Buffer {
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn is_remote(&self) -> bool {
-        self.address.0.is_null() && self.device_memory().is_some()
+        self.stage().is_some()
     }
 
     /// Returns what makes copies for commands that run on the host, if it cannot access the memory.

@@ -35,7 +35,8 @@ pub struct Queue {
     pending: Arc<PendingOperations>,
 }
 
-/// The pending operations of a session, which fail when it ends: those that wait for each other in a circle would never run.
+/// The pending operations of a session, which fail when it ends, in any order: those that wait for each other in a circle would never
+/// run.
 #[derive(Default)]
 pub struct PendingOperations(Mutex<Pendings>);
 
@@ -70,8 +71,13 @@ impl PendingOperations {
     fn remove(&self, pending: &Pending) -> Option<Arc<Pending>> {
         let mut pendings = self.lock();
         let slot = pendings.operations.get_mut(pending.position)?;
+        // It may be another one's if the session has ended this one.
         let removed = slot.take_if(|other| core::ptr::eq(&raw const **other, pending))?;
         pendings.free.push(pending.position);
+        if pendings.free.len() == pendings.operations.len() {
+            // Most often there are no others. No memory stays for the most that there have been.
+            *pendings = Pendings::default();
+        }
         Some(removed)
     }
 }
@@ -408,5 +414,74 @@ fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_
             remote::execute(backend, command_buffer, bindings, completion)
         }
         _ => backend.run(operation, completion),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::StatusCode;
+
+    /// Does nothing but to signal.
+    #[derive(Debug)]
+    struct Signals;
+
+    impl Backend for Signals {
+        fn execute(&self, _: &Arc<CommandBuffer>, _: &[BufferBinding<'_>], completion: Completion<'_>) -> Result<()> {
+            completion.finish(Ok(()))
+        }
+
+        fn concurrency(&self) -> usize {
+            1
+        }
+    }
+
+    /// The fence that an operation waits for, and the one that it signals.
+    fn submitted(queue: &Queue) -> [Arc<Fence>; 2] {
+        let [wait, signal] = [(); 2].map(|()| Arc::new(Fence::new()));
+        let fences = Fences { wait: Some(&wait), signal: Arc::clone(&signal).into(), ..Fences::default() };
+        queue.submit(fences, Operation::Barrier).unwrap();
+        [wait, signal]
+    }
+
+    #[test]
+    fn places_of_operations_that_are_done_are_those_of_others() {
+        let queue = Queue::new(Arc::new(Signals));
+        let places = || queue.pending.lock().operations.len();
+        let first = submitted(&queue);
+        for _ in 0..100 {
+            let [wait, signal] = submitted(&queue);
+            wait.signal().unwrap();
+            assert!(signal.query().unwrap());
+        }
+        assert_eq!(places(), 2);
+        let [second, third] = [submitted(&queue), submitted(&queue)];
+        for [wait, signal] in [third, first] {
+            assert!(!signal.query().unwrap());
+            wait.signal().unwrap();
+            assert!(signal.query().unwrap());
+        }
+        assert!(!second[1].query().unwrap() && places() == 3);
+        second[0].signal().unwrap();
+        assert!(second[1].query().unwrap() && places() == 0);
+    }
+
+    #[test]
+    fn operations_fail_when_their_session_ends() {
+        let queue = Queue::new(Arc::new(Signals));
+        let all = [(); 5].map(|()| submitted(&queue));
+        all[2][0].signal().unwrap();
+        drop(queue);
+        for (at, [wait, signal]) in all.iter().enumerate() {
+            let status = signal.query().map_err(|error| error.code());
+            if at == 2 {
+                assert_eq!(status, Ok(true));
+            } else {
+                assert_eq!(status, Err(StatusCode::Aborted));
+                // Nothing is left that would run.
+                wait.signal().unwrap();
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// Bytes that are copied at once. It bounds the memory for a copy.
 const COPIED_BYTES: usize = 1 << 20;
 
-/// Copies what commands read and write: [`stage`], by a pointer that memory has which the host cannot access.
+/// Copies what commands read and write: [`stage`], reached by a pointer that is kept with memory that the host cannot access.
 pub(super) type Stage = fn(&Commands, &[BufferBinding<'_>], &Ledger, &mut Fuel) -> Result<Staged>;
 
 /// Returns what copies what commands read and write, if they name memory that the host cannot access.

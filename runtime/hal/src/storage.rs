@@ -209,11 +209,11 @@ impl Storage {
         }
     }
 
-    /// Returns what makes copies for commands that run on the host, if it cannot access the memory.
+    /// Returns what makes copies for commands that run on the host, if the memory is a device's.
     #[cfg(feature = "std")]
     pub(super) fn stage(&self) -> Option<Stage> {
         match &self.backing {
-            Backing::Device(of_device) if of_device.memory.host_address().is_none() => Some(of_device.stage),
+            Backing::Device(of_device) => Some(of_device.stage),
             _ => None,
         }
     }

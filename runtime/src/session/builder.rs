@@ -363,6 +363,7 @@ impl SessionBuilder {
         self.build_session()
     }
 
+    /// [`Self::build`]. Borrowed, the builder is dropped as a whole, not field by field at each error, which would be much code.
     fn build_session(&mut self) -> Result<Session> {
         let limits = self.limits.take().unwrap_or_default();
         let kernel_limits = self.kernel_limits.take().unwrap_or_else(|| limits.clone());

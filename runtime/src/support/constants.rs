@@ -10,7 +10,8 @@ use crate::bytecode::Contents;
 pub enum Constants {
     /// Bytes of the program; see [`include_constants!`](crate::include_constants).
     Static(&'static [u8]),
-    /// A file, which is mapped when the module's state is created for the first time: [`Constants::file`].
+    /// A file, which is mapped when the module's state is created for the first time. Made by [`Constants::file`].
+    #[doc(hidden)]
     File(&'static str, OpenFile),
 }
 

@@ -22,7 +22,7 @@ impl Drop for BrokenCycles {
     }
 }
 
-/// A list.
+/// A list, as the search sees it: whoever creates lists names the search, and it names none.
 pub(super) trait Node: Send + Sync + 'static {
     /// Finds the first list among the elements, from an index; returns its index, too.
     fn next(&self, from: usize) -> Option<(usize, Arc<Self>)>;

@@ -131,7 +131,8 @@ impl Ledger {
     ) -> Result<()> {
         let Some(remembered) = &self.remembered else { return Ok(()) };
         let mut remembered = remembered.lock();
-        remembered.break_cycles = Some(break_cycles);
+        let known = *remembered.break_cycles.get_or_insert(break_cycles);
+        debug_assert!(core::ptr::fn_addr_eq(known, break_cycles), "objects of two kinds");
         let objects = &mut remembered.objects;
         if objects.len() == objects.capacity() {
             objects.retain(|object| object.strong_count() > 0);

@@ -111,7 +111,9 @@ impl<S> NativeFunction<S> {
             begin: |_, _, _| Err(no_shell()),
             resume: None,
         };
-        rows.split('\n').filter_map(|row| row.split_once(' ')).map(function).collect()
+        let functions: Vec<_> = rows.split('\n').filter_map(|row| row.split_once(' ')).map(function).collect();
+        debug_assert_eq!(functions.len(), rows.matches('\n').count(), "rows without a convention");
+        functions
     }
 }
 

@@ -105,11 +105,12 @@ impl Limits {
 
 /// What a suspended invocation waits for.
 pub trait WaitSource: Send + Sync + fmt::Debug {
-    /// True where the wait is over; else wakes the waker when it is.
+    /// True where the wait is over; else wakes the waker when it is, but for its [end](WaitSource::end), at which whoever polls has to
+    /// poll again.
     fn poll_ready(&self, waker: &Waker) -> bool;
 
-    /// The time from which on [`poll_ready`](WaitSource::poll_ready) is true whatever happens, if there is such a time. A future that polls
-    /// has itself woken then, so that only programs with such futures have the code for it.
+    /// The time from which on [`poll_ready`](WaitSource::poll_ready) is true whatever happens, if there is such a time; it stays the same.
+    /// A future that polls has itself woken then, so that only programs with such futures have the code for it.
     #[cfg(feature = "std")]
     fn end(&self) -> Option<Instant> {
         None

@@ -88,7 +88,7 @@ impl<N: Copy> Drive<'_, N> {
 
     /// Lists the offsets of so many of all rows, or of less: as many as the panel can hold. Returns the number.
     fn list_rows(&mut self, walk: &mut Walk<'_>, count: usize, of: usize) -> usize {
-        // As with products.
+        // Their offsets depend on the plan alone. Where operands are packed, they are made those in panels of the same places each time.
         if self.scratch.plan_of_rows == self.number {
             return of;
         }

@@ -108,7 +108,7 @@ where
     let [output, left, right] =
         [memory(loops, |each| each.output), memory(loops, |each| each.left), memory(loops, |each| each.right)];
     let mut numbers = |count: usize| (0..count).map(|_| O::Number::sample(random)).collect::<Vec<O::Number>>();
-    let (mut before, lefts, rights) = (numbers(output.1), numbers(left.1), numbers(right.1));
+    let (mut before, lefts, rights, others) = (numbers(output.1), numbers(left.1), numbers(right.1), numbers(64));
     let kind = random.below(4);
     let initial = if random.below(3) == 0 { Initial::Zeros } else { Initial::Stored };
     if initial == Initial::Zeros {
@@ -140,8 +140,16 @@ where
         result.into_iter().map(Sample::bits).collect::<Vec<u32>>()
     };
     let expected = run(None);
-    // Twice: the second time, plan and lists are there.
-    for (level, times) in levels().into_iter().flat_map(|level| [(level, 1), (level, 2)]) {
+    // The second time, plan and lists are there; the third time, lists of another plan.
+    for (level, times) in levels().into_iter().flat_map(|level| [(level, 1), (level, 2), (level, 3)]) {
+        if times == 3 {
+            let (mut sums, [left, right]) =
+                ([O::Number::default(); 20], [0, 32].map(|at| Operand::Memory(&raw const others[at])));
+            let other = [each(4, 5, 3, 0), each(3, 0, 1, 5), each(5, 1, 0, 1)];
+            let output = (sums.as_mut_ptr(), Initial::Stored);
+            // SAFETY: 4 x 3 times 3 x 5.
+            unsafe { contract_on::<O>(level, Sums::of::<O>(&other), output, left, right, &other) };
+        }
         assert!(run(Some(level)) == expected, "{level:?} {kind} {initial:?} {loops:?} {times}");
     }
 }

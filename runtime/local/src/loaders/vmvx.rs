@@ -31,7 +31,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{self, Ordering};
 use std::sync::Mutex;
 
 use crate::bytecode::executable_format::VMVX;
@@ -398,7 +397,11 @@ impl VmvxWorker {
             let read_only = ordinal >= 64 || arguments.read_only_bindings >> ordinal & 1 == 1;
             (pointer.0, *length, !read_only)
         });
-        self.borrowed.resize_with(BINDINGS + arguments.binding_pointers.len(), Ref::default);
+        let count = BINDINGS + arguments.binding_pointers.len();
+        self.borrowed.truncate(count);
+        while self.borrowed.len() < count {
+            self.borrowed.push(Ref::default());
+        }
         for (index, (memory, slot)) in fixed.into_iter().chain(bindings).zip(&mut self.borrowed).enumerate() {
             let constant = index.checked_sub(BINDINGS).and_then(|binding| *arguments.binding_constants.get(binding)?);
             // SAFETY: promised by the caller, until this dispatch ends. Local memory is exclusively borrowed and not accessed meanwhile;
@@ -486,13 +489,8 @@ impl VmvxWorker {
         self.call.clear();
         // Also drops other objects that the program stored in the list.
         let emptied = self.compiled.is_some() || self.list.resize(0).is_ok();
-        // Read without the locked operations of `Arc::get_mut`: nothing has weak references to buffers of kernels, and while there is a
-        // single reference, this one, nothing makes another.
-        let is_sole = |reference: &Ref| matches!(reference, Ref::Buffer(buffer) if Arc::strong_count(buffer) == 1);
-        let reclaimed = emptied && self.borrowed.iter().all(is_sole);
-        // What threads did with references before they dropped them comes before what happens to the memory.
-        atomic::fence(Ordering::Acquire);
-        reclaimed
+        // Not by the counts alone: modules written in Rust may keep weak references.
+        emptied && self.borrowed.iter_mut().all(|buffer| sole(buffer).is_some())
     }
 }
 

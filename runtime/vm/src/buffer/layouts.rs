@@ -232,7 +232,7 @@ mod tests {
         let borrowed = unsafe {
             let memory = (memory.as_ptr(), count * WIDTH, false);
             let mut borrowed = Buffer::borrowed(memory.0, memory.1, memory.2);
-            borrowed.borrow_other(memory, ConstantBytes::new(&constant, skipped));
+            borrowed.borrow_other(memory, Some(ConstantBytes::new(&constant, skipped).unwrap()));
             borrowed
         };
         (constant, Ref::Buffer(memory), Ref::Buffer(Arc::new(borrowed)))

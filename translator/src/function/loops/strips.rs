@@ -387,3 +387,18 @@ pub(super) fn accumulators(view: usize) -> Ident {
 pub(super) fn zero(element: Element) -> TokenStream {
     if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_reductions_over_every_second_element_overlap() {
+        let of = |count, is_reduction| widths(Some(count), Density::Even, is_reduction).to_string().replace(' ', "");
+        assert_eq!(
+            [3, 4, 7, 8, 15].map(|count| of(count, true)),
+            ["[1x1]", "[1x4]over4", "[1x4]over4", "[1x8]over8", "[1x8]over8",]
+        );
+        assert_eq!(of(7, false), "[1x4,1x1]");
+    }
+}

@@ -292,3 +292,35 @@ fn workers_race_on_bindings_without_harm() {
     });
     assert_eq!(binding.iter().find(|element| !element.is_multiple_of(WORKGROUPS)), None);
 }
+
+/// A module in Rust may keep a weak reference to an operand: it does not become a buffer over memory that is gone.
+#[test]
+fn weak_references_do_not_outlive_a_dispatch() {
+    use std::sync::Weak;
+    static KEPT: Mutex<Option<Weak<Buffer>>> = Mutex::new(None);
+    #[derive(Debug)]
+    struct Keeps;
+    impl CompiledKernels for Keeps {
+        fn run(&self, _: u32, _: &dyn ModuleState, _: &mut Stack, workgroups: &mut Workgroups<'_>) -> Result<()> {
+            workgroups.run(&mut |_, _, bindings, _, _| {
+                if let Ref::Buffer(buffer) = &bindings[0] {
+                    *KEPT.lock().unwrap() = Some(Arc::downgrade(buffer));
+                }
+                Ok(())
+            })
+        }
+        fn read_only_bindings(&self, _: u32) -> u64 {
+            0
+        }
+        fn coarsening(&self, _: u32) -> u32 {
+            1
+        }
+    }
+    let text = format!("{HEADER}{}", kernel("keep", 1, 0, 0, "  vm.return"));
+    let archive = Archive::new(Arc::new(Contents::copy_from(&assemble(&text).unwrap()))).unwrap();
+    let module = BytecodeModule::new(BytecodeFile::parse(archive).unwrap().verify().unwrap()).unwrap();
+    let executable = VmvxExecutable::compiled(module, &Keeps, &[], Limits::default()).unwrap();
+    let result = dispatch(&executable, 0, &mut [alloc::vec![7; 4]], 0, &[], ([1, 1, 1], 0..1));
+    assert_eq!(result.unwrap_err().code(), StatusCode::FailedPrecondition);
+    assert!(KEPT.lock().unwrap().as_ref().unwrap().upgrade().is_none());
+}
