@@ -59,33 +59,17 @@ type Shell<S> = fn(&S, &mut Stack, &mut CallBuffer) -> Result<Completion>;
 /// A row of a native module's function table; created by [`native_functions!`](crate::native_functions).
 pub struct NativeFunction<S> {
     name: &'static str,
-    convention: Convention,
+    /// Its calling convention.
+    convention: Cow<'static, str>,
     begin: Shell<S>,
     resume: Option<Shell<S>>,
-}
-
-/// A calling convention.
-#[derive(Clone, Copy)]
-enum Convention {
-    /// Of a method's signature.
-    Derived(fn() -> String),
-    Given(&'static str),
-}
-
-impl Convention {
-    fn text(self) -> Cow<'static, str> {
-        match self {
-            Convention::Derived(derive) => Cow::Owned(derive()),
-            Convention::Given(text) => Cow::Borrowed(text),
-        }
-    }
 }
 
 impl<S> NativeFunction<S> {
     #[doc(hidden)]
     #[must_use]
     pub fn new(name: &'static str, convention: fn() -> String, begin: Shell<S>, resume: Option<Shell<S>>) -> Self {
-        NativeFunction { name, convention: Convention::Derived(convention), begin, resume }
+        NativeFunction { name, convention: Cow::Owned(convention()), begin, resume }
     }
 
     /// A function of a table that holds its calling convention.
@@ -97,7 +81,7 @@ impl<S> NativeFunction<S> {
         begin: Shell<S>,
         resume: Option<Shell<S>>,
     ) -> NativeFunction<S> {
-        NativeFunction { name, convention: Convention::Given(convention), begin, resume }
+        NativeFunction { name, convention: Cow::Borrowed(convention), begin, resume }
     }
 
     /// Functions that are not called by their ordinals, as translated modules call their methods: a line for each, of its name and its
@@ -107,7 +91,7 @@ impl<S> NativeFunction<S> {
     pub fn direct(rows: &'static str) -> Vec<NativeFunction<S>> {
         let function = |(name, convention)| NativeFunction {
             name,
-            convention: Convention::Given(convention),
+            convention: Cow::Borrowed(convention),
             begin: |_, _, _| Err(no_shell()),
             resume: None,
         };
@@ -119,7 +103,7 @@ impl<S> NativeFunction<S> {
 
 impl<S> fmt::Debug for NativeFunction<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.convention.text())
+        write!(f, "{} {}", self.name, self.convention)
     }
 }
 
@@ -185,16 +169,17 @@ type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;
 
-/// The indices of names in their order, those of equal names in the order given. Names come in sorted runs, so that insertion is
-/// fast; the sort of slices would be most of the code that small programs have of this.
-fn sorted_order(names: &[&str]) -> Vec<usize> {
-    #[expect(clippy::disallowed_methods, reason = "the names are those of a native module")]
-    let mut order: Vec<usize> = Vec::with_capacity(names.len());
-    for (index, name) in names.iter().enumerate() {
-        let position = order.partition_point(|other| names.get(*other).is_some_and(|other| other <= name));
-        order.insert(position, index);
+/// Sorts functions by name; those of equal names stay in the order given. Names come in sorted runs, so that insertion is fast; the sort
+/// of slices would be most of the code that small programs have of this.
+fn sort_by_name<S>(functions: &mut [NativeFunction<S>]) {
+    for next in 1..functions.len() {
+        let (before, rest) = functions.split_at(next);
+        let name = rest.first().map_or("", |function| function.name);
+        let place = before.partition_point(|function| function.name <= name);
+        if let Some(moved) = functions.get_mut(place..=next) {
+            moved.rotate_right(1);
+        }
     }
-    order
 }
 
 /// A module of functions written in Rust.
@@ -203,7 +188,6 @@ pub struct NativeModule<S> {
     version: u32,
     versions: Option<&'static str>,
     functions: Vec<NativeFunction<S>>,
-    conventions: Vec<Cow<'static, str>>,
     /// The forms of functions in older versions, whose ordinals follow those of the functions.
     older: Vec<OlderFunction>,
     make_state: MakeState<S>,
@@ -219,17 +203,14 @@ impl<S: ModuleState> NativeModule<S> {
         make_state: impl Fn() -> Result<S> + Send + Sync + 'static,
         functions: Vec<NativeFunction<S>>,
     ) -> NativeModule<S> {
-        let order = sorted_order(&functions.iter().map(|function| function.name).collect::<Vec<_>>());
-        let mut functions: Vec<_> = functions.into_iter().map(Some).collect();
-        let functions: Vec<_> = order.into_iter().filter_map(|index| functions.get_mut(index)?.take()).collect();
-        let conventions = functions.iter().map(|function| function.convention.text()).collect();
+        let mut functions = functions;
+        sort_by_name(&mut functions);
         let make_state = Box::new(make_state);
         NativeModule {
             name: name.into(),
             version,
             versions: None,
             functions,
-            conventions,
             older: Vec::new(),
             make_state,
             fork: None,
@@ -251,7 +232,7 @@ impl<S: ModuleState> NativeModule<S> {
             .iter()
             .filter_map(|form| {
                 let newest = self.named(form.name).next()?;
-                let convention = CallingConvention::parse(self.conventions.get(newest as usize)?).ok()?;
+                let convention = CallingConvention::parse(&self.functions.get(newest as usize)?.convention).ok()?;
                 Some(OlderFunction::new(form, newest, &convention))
             })
             .collect();
@@ -324,9 +305,9 @@ impl<S: ModuleState> Module for NativeModule<S> {
 
     fn lookup_as(&self, name: &str, convention: &CallingConvention<'_>) -> Option<u32> {
         let is_wanted = |text: &str| CallingConvention::parse(text).is_ok_and(|found| found == *convention);
-        let newest = self
-            .named(name)
-            .find(|ordinal| self.conventions.get(*ordinal as usize).is_some_and(|text| is_wanted(text)));
+        let newest = self.named(name).find(|ordinal| {
+            self.functions.get(*ordinal as usize).is_some_and(|function| is_wanted(&function.convention))
+        });
         let older = || {
             let index =
                 self.older.iter().position(|older| older.form.name == name && is_wanted(older.form.convention))?;
@@ -344,7 +325,7 @@ impl<S: ModuleState> Module for NativeModule<S> {
             return None;
         }
         let (name, calling_convention) = match (self.functions.get(ordinal as usize), self.older(ordinal)) {
-            (Some(function), _) => (function.name, &**self.conventions.get(ordinal as usize)?),
+            (Some(function), _) => (function.name, &*function.convention),
             (None, older) => older.map(|older| (older.form.name, older.form.convention))?,
         };
         Some(FunctionInfo { name, calling_convention, optional: false })
@@ -408,4 +389,34 @@ fn no_shell() -> Error {
 #[cold]
 fn no_function(module: &str, ordinal: u32) -> Error {
     Error::out_of_range(alloc::format!("module @{module} has no exported function {ordinal}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    #[derive(Debug)]
+    struct Nothing;
+    impl ModuleState for Nothing {}
+
+    #[test]
+    fn functions_are_sorted_by_name_and_then_as_given() {
+        let mut random = Random(3);
+        for count in 0..40 {
+            let conventions = ["0v_v", "0i_v", "0I_v", "0f_v", "0F_v"];
+            let rows: Vec<(&str, &str)> = (0..count)
+                .map(|at| (["a", "b", "c", "d"][random.below(4) as usize], conventions[at % conventions.len()]))
+                .collect();
+            let of = |(name, convention): &(&'static str, &'static str)| {
+                NativeFunction::of_table(name, convention, |_, _, _| Ok(Completion::Done), None)
+            };
+            let module = NativeModule::new("m", 0, || Ok(Nothing), rows.iter().map(of).collect());
+            let mut expected = rows.clone();
+            expected.sort_by_key(|row| row.0);
+            let found: Vec<_> = (0..).map_while(|at| module.function(Linkage::Export, at)).collect();
+            assert!(found.iter().map(|info| (info.name, info.calling_convention)).eq(expected), "{rows:?}");
+        }
+    }
 }
