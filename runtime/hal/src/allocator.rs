@@ -100,12 +100,12 @@ impl Allocator {
     /// Creates an allocator of a device's own memory. Host memory that is imported is copied.
     #[must_use]
     pub fn of_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
-        // Host memory for nothing but copies that calls borrow.
         let device = OwnMemory {
             allocator: device,
             #[cfg(feature = "std")]
             stage: remote::stage,
         };
+        // Host memory for nothing but copies that calls borrow.
         Allocator { pool: Pool::new(u64::MAX, BUFFER_BYTES), device: Some(device) }
     }
 

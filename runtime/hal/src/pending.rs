@@ -71,7 +71,7 @@ impl PendingOperations {
     fn remove(&self, pending: &Pending) -> Option<Arc<Pending>> {
         let mut pendings = self.lock();
         let slot = pendings.operations.get_mut(pending.position)?;
-        // It may be another one's if the session has ended this one.
+        // Its own, as a countdown ends once; checked, because another one's would never run.
         let removed = slot.take_if(|other| core::ptr::eq(&raw const **other, pending))?;
         pendings.free.push(pending.position);
         if pendings.free.len() == pendings.operations.len() {

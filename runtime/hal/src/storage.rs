@@ -203,17 +203,18 @@ impl Storage {
 
     /// Returns the memory of a device, if this is some.
     pub(super) fn device_memory(&self) -> Option<&dyn DeviceMemory> {
-        match &self.backing {
-            Backing::Device(of_device) => Some(&*of_device.memory),
-            _ => None,
-        }
+        self.of_device().map(|of_device| &*of_device.memory)
     }
 
     /// Returns what makes copies for commands that run on the host, if the memory is a device's.
     #[cfg(feature = "std")]
     pub(super) fn stage(&self) -> Option<Stage> {
+        self.of_device().map(|of_device| of_device.stage)
+    }
+
+    fn of_device(&self) -> Option<&OfDevice> {
         match &self.backing {
-            Backing::Device(of_device) => Some(of_device.stage),
+            Backing::Device(of_device) => Some(of_device),
             _ => None,
         }
     }

@@ -360,11 +360,6 @@ impl SessionBuilder {
     /// # Errors
     /// Errors of loading, verifying and linking, and those of the initialisers.
     pub fn build(mut self) -> Result<Session> {
-        self.build_session()
-    }
-
-    /// [`Self::build`]. Borrowed, the builder is dropped as a whole, not field by field at each error, which would be much code.
-    fn build_session(&mut self) -> Result<Session> {
         let limits = self.limits.take().unwrap_or_default();
         let kernel_limits = self.kernel_limits.take().unwrap_or_else(|| limits.clone());
         let loaders = Loaders::named(self.loaders).with(&self.program_loaders);
@@ -372,7 +367,8 @@ impl SessionBuilder {
         let (reading, reassociate, inputs_only_read) = (self.reading, self.reassociate, self.inputs_only_read);
         let load = |choice: ModuleChoice| choice.load(reading, reassociate);
         let loaded = core::mem::take(&mut self.modules).into_iter().map(load).collect::<Result<Vec<_>>>()?;
-        let mut natives = Natives { builder: self, loaders, devices: None, allocator: None, pending: Arc::default() };
+        let mut natives =
+            Natives { builder: &mut self, loaders, devices: None, allocator: None, pending: Arc::default() };
         for module in &loaded {
             natives.loaders = natives.loaders.for_targets(&module.executable_targets());
         }

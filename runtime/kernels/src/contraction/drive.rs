@@ -93,7 +93,7 @@ impl<N: Copy> Drive<'_, N> {
             return of;
         }
         let most = self.reach_of_rows();
-        let keeps = self.packs_rows();
+        let (keeps, number) = (self.packs_rows(), self.number_of_lists());
         let Scratch { rows: listed, tile_rows, plan_of_rows, .. } = &mut *self.scratch;
         let (mut least, mut greatest) = (walk.offsets().right, walk.offsets().right);
         let step = self.plan.rows.innermost();
@@ -119,8 +119,14 @@ impl<N: Copy> Drive<'_, N> {
         if keeps {
             listed[..at].copy_from_slice(&tile_rows[..at]);
         }
-        *plan_of_rows = if at == of && self.plan.packing != Packing::Across { self.number } else { 0 };
+        *plan_of_rows = if at == of { number } else { 0 };
         at
+    }
+
+    /// The number of the plan, by which lists of all its rows or products are found again; zero where they are not: those across lanes are
+    /// moved into panels, at other places for other rows.
+    fn number_of_lists(&self) -> u64 {
+        if self.plan.packing == Packing::Across { 0 } else { self.number }
     }
 
     /// Whether rows and products are packed, so that their offsets in the operands are kept beside those in panels.
@@ -136,11 +142,10 @@ impl<N: Copy> Drive<'_, N> {
         if self.scratch.plan_of_products == self.number {
             return first;
         }
-        let (keeps, step) = (self.packs_rows(), self.plan.sums.innermost());
+        let (keeps, number, step) = (self.packs_rows(), self.number_of_lists(), self.plan.sums.innermost());
         let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, plan_of_products, .. } =
             &mut *self.scratch;
-        // Those across lanes are moved into panels, at other places for other rows.
-        *plan_of_products = if count == of && self.plan.packing != Packing::Across { self.number } else { 0 };
+        *plan_of_products = if count == of { number } else { 0 };
         let mut at = 0;
         while at < count {
             let (offsets, run) = (sums.offsets(), sums.run().min(count - at));

@@ -359,15 +359,11 @@ unsafe fn by_layouts<O: Operation>(
         Some(contraction::Operand::Memory(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))
     };
     let of_left = layout(Side::Left, left_constant, right, loops);
-    let (left, loops) = match (elements(left_constant, of_left.as_ref()), &of_left) {
-        (Some(elements), Some(layout)) => (elements, layout.loops()),
-        _ => (left, loops),
-    };
+    let relaid = elements(left_constant, of_left.as_ref()).zip(of_left.as_ref().map(Layout::loops));
+    let (left, loops) = relaid.unwrap_or((left, loops));
     let of_right = layout(Side::Right, right_constant, left, loops);
-    let (right, loops) = match (elements(right_constant, of_right.as_ref()), &of_right) {
-        (Some(elements), Some(layout)) => (elements, layout.loops()),
-        _ => (right, loops),
-    };
+    let relaid = elements(right_constant, of_right.as_ref()).zip(of_right.as_ref().map(Layout::loops));
+    let (right, loops) = relaid.unwrap_or((right, loops));
     // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
     unsafe { divided::<O>(sums, output, left, right, loops) };
 }
