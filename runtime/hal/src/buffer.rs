@@ -4,7 +4,6 @@
 mod tests;
 
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -307,14 +306,14 @@ impl Buffer {
         if !self.memory_type.contains(memory_type) {
             return Error::permission_denied(format!(
                 "buffer of memory {} lacks {}",
-                names(&self.memory_type),
-                names(&memory_type.difference(self.memory_type))
+                self.memory_type.names(),
+                memory_type.difference(self.memory_type).names()
             ));
         }
         Error::permission_denied(format!(
             "buffer allows the uses {} and lacks {}",
-            names(&self.usage),
-            names(&usage.difference(self.usage))
+            self.usage.names(),
+            usage.difference(self.usage).names()
         ))
     }
 
@@ -487,10 +486,4 @@ pub(super) fn check_pattern(offset: u64, length: u64, pattern_length: usize) -> 
         )));
     }
     Ok(())
-}
-
-/// Names of flags, or their number where none has a name.
-fn names<F: bitflags::Flags<Bits = u32>>(flags: &F) -> String {
-    let names: Vec<&str> = flags.iter_names().map(|(name, _)| name).collect();
-    if names.is_empty() { format!("0x{:X}", flags.bits()) } else { names.join("|") }
 }

@@ -18,6 +18,7 @@ use super::commands::{
 };
 use super::elision;
 use super::executable::Executable;
+use super::flags;
 use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
@@ -27,7 +28,7 @@ use crate::{Error, Result, ref_object};
 
 bitflags! {
     /// How a command buffer is used (`iree_hal_command_buffer_mode_t`). Bits without a name are kept and mean nothing here.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Default)]
     pub struct CommandBufferMode: u32 {
         /// Submitted at most once.
         const ONE_SHOT = 1 << 0;
@@ -43,7 +44,7 @@ bitflags! {
 
 bitflags! {
     /// Kinds of commands that a command buffer takes (`iree_hal_command_category_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Default)]
     pub struct CommandCategory: u32 {
         /// Fills, updates and copies.
         const TRANSFER = 1 << 0;
@@ -55,7 +56,7 @@ bitflags! {
 
 bitflags! {
     /// How a dispatch is parametrized (`iree_hal_dispatch_flags_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Default)]
     pub struct DispatchFlags: u64 {
         /// Indirect workgroup counts may change until the dispatch runs.
         const DYNAMIC_INDIRECT_PARAMETERS = 1 << 0;
@@ -70,6 +71,8 @@ bitflags! {
         const _ = !0;
     }
 }
+
+flags::show_by_name!(CommandBufferMode, CommandCategory, DispatchFlags);
 
 impl DispatchFlags {
     const CUSTOM_ARGUMENTS: DispatchFlags = DispatchFlags::CUSTOM_DIRECT_ARGUMENTS
@@ -544,7 +547,11 @@ impl Recorder<'_> {
 
 #[cold]
 fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
-    Error::permission_denied(format!("command needs a buffer for {needed:?} and has one for {usage:?}"))
+    Error::permission_denied(format!(
+        "command needs a buffer for {} and has one for {}",
+        needed.names(),
+        usage.names()
+    ))
 }
 
 fn check_slot(slot: u32, capacity: u32) -> Result<()> {

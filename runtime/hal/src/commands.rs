@@ -14,12 +14,13 @@ use bitflags::bitflags;
 
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
+use super::flags;
 use crate::vm::MaybeOwned;
 use crate::{Error, Result};
 
 bitflags! {
     /// Stages that an execution barrier separates (`iree_hal_execution_stage_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Default)]
     pub struct ExecutionStage: u32 {
         /// Commands are issued.
         const COMMAND_ISSUE = 1 << 0;
@@ -36,6 +37,8 @@ bitflags! {
         const _ = !0;
     }
 }
+
+flags::show_by_name!(ExecutionStage);
 
 /// A buffer that an execution binds to a slot: all of the commands' ranges of that slot are relative to this one.
 #[derive(Clone, Debug, Default)]

@@ -39,6 +39,7 @@ mod executable;
 mod fence;
 #[cfg(feature = "std")]
 mod file;
+mod flags;
 #[cfg(feature = "std")]
 pub mod format;
 #[cfg(feature = "std")]

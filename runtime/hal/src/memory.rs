@@ -2,12 +2,14 @@
 
 use bitflags::bitflags;
 
+use super::flags;
+
 /// A length that means "to the end of the buffer" (`IREE_HAL_WHOLE_BUFFER`).
 pub const WHOLE_BUFFER: u64 = u64::MAX;
 
 bitflags! {
     /// The location and visibility of memory (`iree_hal_memory_type_t`). Unknown bits are kept.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct MemoryType: u32 {
         /// Lets the allocator choose; never a property of an allocated buffer.
         const OPTIMAL = 1 << 0;
@@ -29,7 +31,7 @@ bitflags! {
 
 bitflags! {
     /// The allowed access to memory (`iree_hal_memory_access_t`). Unknown bits are kept.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct MemoryAccess: u32 {
         /// The memory may be read.
         const READ = 1 << 0;
@@ -51,7 +53,7 @@ bitflags! {
 
 bitflags! {
     /// The allowed usage of a buffer (`iree_hal_buffer_usage_t`). Unknown bits are kept.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct BufferUsage: u32 {
         /// Source of copies.
         const TRANSFER_SOURCE = 1 << 0;
@@ -100,6 +102,8 @@ bitflags! {
         const _ = !0;
     }
 }
+
+flags::show_by_name!(MemoryType, MemoryAccess, BufferUsage);
 
 /// Parameters of a buffer allocation (`iree_hal_buffer_params_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

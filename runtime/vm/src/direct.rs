@@ -4,6 +4,8 @@
 //! its signature yields one that takes the VM's values as they are. References that the caller keeps are borrowed (`&Ref`), so
 //! that such a call changes no reference count and packs nothing.
 
+mod module;
+
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 
@@ -13,6 +15,8 @@ use super::native::{Argument, Borrowed, Caller, Form, FromRef, Results, Span, fo
 use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
 use crate::Result;
+
+pub use module::DirectModule;
 
 /// A value of the VM that can be passed for an argument of type `A`.
 pub trait Pass<A> {

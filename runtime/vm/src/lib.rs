@@ -90,7 +90,7 @@ pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::InvocationGuard;
 pub use context::{Context, Function};
 pub use cost::CallCost;
-pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
+pub use direct::{DirectMethod, DirectModule, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
 pub use ledger::{Charge, Ledger, SharedCharge};

@@ -83,22 +83,6 @@ impl<S> NativeFunction<S> {
     ) -> NativeFunction<S> {
         NativeFunction { name, convention: Cow::Borrowed(convention), begin, resume }
     }
-
-    /// Functions that are not called by their ordinals, as translated modules call their methods: a line for each, of its name and its
-    /// calling convention. One text is much smaller in a program than a table of texts.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn direct(rows: &'static str) -> Vec<NativeFunction<S>> {
-        let function = |(name, convention)| NativeFunction {
-            name,
-            convention: Cow::Borrowed(convention),
-            begin: |_, _, _| Err(no_shell()),
-            resume: None,
-        };
-        let functions: Vec<_> = rows.split('\n').filter_map(|row| row.split_once(' ')).map(function).collect();
-        debug_assert_eq!(functions.len(), rows.matches('\n').count(), "rows without a convention");
-        functions
-    }
 }
 
 impl<S> fmt::Debug for NativeFunction<S> {
@@ -156,12 +140,12 @@ macro_rules! native_table {
     };
 }
 
-/// Creates the function table of translated modules, which call the methods directly, from the same rows.
+/// Creates the functions of a [`DirectModule`](crate::DirectModule) from the same rows.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {
-        $crate::NativeFunction::direct(concat!($($name, " ", $convention, "\n"),*))
+    ($(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {
+        concat!($($name, " ", $convention, "\n"),*)
     };
 }
 
@@ -379,11 +363,6 @@ impl<S: ModuleState> Module for NativeModule<S> {
         })?;
         resume(state.downcast()?, stack, buffer).map_err(|error| failure::locate(error, &self.name, function.name))
     }
-}
-
-#[cold]
-fn no_shell() -> Error {
-    Error::failed_precondition("this program has the function only for translated modules, which call it directly")
 }
 
 #[cold]

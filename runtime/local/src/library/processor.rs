@@ -25,11 +25,17 @@ struct Feature {
 fn features() -> &'static [Feature] {
     static FEATURES: OnceLock<Vec<Feature>> = OnceLock::new();
     FEATURES.get_or_init(|| {
-        let queried =
-            host::features().into_iter().map(|(name, bit, present)| Feature { name, bit: Some(bit), present });
-        let others = host::unqueried().into_iter().map(|(name, present)| Feature { name, bit: None, present });
-        queried.chain(others).collect()
+        let mut features = Vec::new();
+        host::add_queried(&mut features);
+        host::add_unqueried(&mut features);
+        features
     })
+}
+
+/// Adds a feature. The tables are calls of this: an array of features would be copied by larger code.
+#[inline(never)]
+fn add(features: &mut Vec<Feature>, name: &'static str, bit: Option<u32>, present: bool) {
+    features.push(Feature { name, bit, present });
 }
 
 /// Returns the processor data of this host.
@@ -55,15 +61,14 @@ pub(crate) fn missing_features(target: &ExecutableTarget<'_>) -> Vec<&'static st
     features().iter().filter(lacks).map(|feature| feature.name).filter(|name| target.uses(name)).collect()
 }
 
-/// Rows of [`Feature`] for features that the standard library detects: LLVM's name, the bit if there is one, the standard
-/// library's name if it differs.
+/// Adds features that the standard library detects: LLVM's name, the bit if there is one, the standard library's name if it differs.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! detected {
-    ($detected:ident: $($name:tt $bit:literal $(= $std:tt)?),* $(,)?) => {
-        [$(($name, $bit, detected!(@ $detected $name $($std)?))),*]
+    ($features:ident, $detected:ident: $($name:tt $bit:literal $(= $std:tt)?),* $(,)?) => {
+        $(add($features, $name, Some($bit), detected!(@ $detected $name $($std)?));)*
     };
-    ($detected:ident: $($name:tt $(= $std:tt)?),* $(,)?) => {
-        [$(($name, detected!(@ $detected $name $($std)?))),*]
+    ($features:ident, $detected:ident: $($name:tt $(= $std:tt)?),* $(,)?) => {
+        $(add($features, $name, None, detected!(@ $detected $name $($std)?));)*
     };
     (@ $detected:ident $name:tt) => { std::arch::$detected!($name) };
     (@ $detected:ident $name:tt $std:tt) => { std::arch::$detected!($std) };
@@ -72,6 +77,8 @@ macro_rules! detected {
 #[cfg(target_arch = "x86_64")]
 mod host {
     use core::arch::x86_64::{__cpuid_count, CpuidResult};
+
+    use super::{Feature, add};
 
     /// Bits of XCR0 for the state of AMX's tiles, as leaf 13 reports them.
     const TILE_STATE: u32 = 0x6_0000;
@@ -93,59 +100,59 @@ mod host {
         query(leaf, subleaf)
     }
 
-    /// Returns the features that the compiler uses without a query.
-    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
-        let mut features = Vec::from(detected![is_x86_feature_detected:
+    /// Adds the features that the compiler uses without a query.
+    pub(super) fn add_unqueried(features: &mut Vec<Feature>) {
+        detected!(features, is_x86_feature_detected:
             "popcnt", "lzcnt", "bmi" = "bmi1", "bmi2", "tbm", "movbe", "adx", "aes", "pclmul" = "pclmulqdq", "sha", "gfni",
             "vaes", "vpclmulqdq", "cx16" = "cmpxchg16b",
-        ]);
+        );
         // The standard library of the oldest supported Rust does not detect these.
         let (leaf7, subleaf1) = (cpuid(7, 0), cpuid(7, 1));
         let states = cpuid(0xD, 0).eax;
         let avx = std::arch::is_x86_feature_detected!("avx");
         let avx512 = std::arch::is_x86_feature_detected!("avx512f");
         let apx = states & APX_STATE != 0 && subleaf1.edx >> 21 & 1 == 1;
-        let row = |name, word: u32, at: u32, state: bool| (name, state && word >> at & 1 == 1);
-        features.extend([
-            row("avx512vp2intersect", leaf7.edx, 8, avx512),
-            row("avxvnni", subleaf1.eax, 4, avx),
-            row("avxifma", subleaf1.eax, 23, avx),
-            row("avxvnniint8", subleaf1.edx, 4, avx),
-            row("avxneconvert", subleaf1.edx, 5, avx),
-            row("avxvnniint16", subleaf1.edx, 10, avx),
-            row("avx10.1", subleaf1.edx, 19, avx512),
-        ]);
-        features.extend(["egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"].map(|name| (name, apx)));
-        features
+        let mut row = |name, word: u32, at: u32, state: bool| add(features, name, None, state && word >> at & 1 == 1);
+        row("avx512vp2intersect", leaf7.edx, 8, avx512);
+        row("avxvnni", subleaf1.eax, 4, avx);
+        row("avxifma", subleaf1.eax, 23, avx);
+        row("avxvnniint8", subleaf1.edx, 4, avx);
+        row("avxneconvert", subleaf1.edx, 5, avx);
+        row("avxvnniint16", subleaf1.edx, 10, avx);
+        row("avx10.1", subleaf1.edx, 19, avx512);
+        for name in ["egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"] {
+            add(features, name, None, apx);
+        }
     }
 
-    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
-        let mut features = Vec::from(detected![is_x86_feature_detected:
+    /// Adds the features that executables and programs can query.
+    pub(super) fn add_queried(features: &mut Vec<Feature>) {
+        detected!(features, is_x86_feature_detected:
             "sse3" 0, "ssse3" 1, "sse4.1" 2, "sse4.2" 3, "sse4a" 4, "avx" 10, "fma" 11, "f16c" 14, "avx2" 15,
             "avx512f" 20, "avx512cd" 21, "avx512vl" 22, "avx512dq" 23, "avx512bw" 24, "avx512ifma" 25,
             "avx512vbmi" 26, "avx512vpopcntdq" 27, "avx512vnni" 28, "avx512vbmi2" 29, "avx512bitalg" 30,
             "avx512bf16" 31,
-        ]);
+        );
         // The standard library of the oldest supported Rust does not detect these.
-        let present = |name| features.iter().any(|row| row.0 == name && row.2);
         let (leaf7, extended1) = (cpuid(7, 0).edx, cpuid(0x8000_0001, 0).ecx);
-        let (avx, avx512) = (present("avx"), present("avx512f"));
+        let avx = std::arch::is_x86_feature_detected!("avx");
+        let avx512 = std::arch::is_x86_feature_detected!("avx512f");
         let tiles = cpuid(0xD, 0).eax & TILE_STATE == TILE_STATE;
-        let row = |name, bit, word: u32, at: u32, state: bool| (name, bit, state && word >> at & 1 == 1);
-        features.extend([
-            row("fma4", 12, extended1, 16, avx),
-            row("xop", 13, extended1, 11, avx),
-            row("avx512fp16", 32, leaf7, 23, avx512),
-            row("amx-tile", 50, leaf7, 24, tiles),
-            row("amx-int8", 51, leaf7, 25, tiles),
-            row("amx-bf16", 52, leaf7, 22, tiles),
-        ]);
-        features
+        let mut row =
+            |name, bit, word: u32, at: u32, state: bool| add(features, name, Some(bit), state && word >> at & 1 == 1);
+        row("fma4", 12, extended1, 16, avx);
+        row("xop", 13, extended1, 11, avx);
+        row("avx512fp16", 32, leaf7, 23, avx512);
+        row("amx-tile", 50, leaf7, 24, tiles);
+        row("amx-int8", 51, leaf7, 25, tiles);
+        row("amx-bf16", 52, leaf7, 22, tiles);
     }
 }
 
 #[cfg(target_arch = "aarch64")]
 mod host {
+    use super::{Feature, add};
+
     /// Features that no machine code is refused for: only Linux says whether the processor has them.
     pub(super) const UNCERTAIN: &[&str] = if cfg!(any(target_os = "linux", target_os = "android")) {
         &[]
@@ -153,20 +160,22 @@ mod host {
         &["lse128", "sve2p1", "sme", "sme2", "sme2p1", "sme-f16f16", "sme-f64f64", "sme-i16i64"]
     };
 
-    /// Returns the features that the compiler uses without a query.
-    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
-        Vec::from(detected![is_aarch64_feature_detected:
+    /// Adds the features that the compiler uses without a query.
+    pub(super) fn add_unqueried(features: &mut Vec<Feature>) {
+        detected!(features, is_aarch64_feature_detected:
             "aes", "sha2", "sha3", "sm4", "crc", "rdm", "jsconv", "complxnum" = "fcma", "rcpc", "bti", "pauth" = "paca",
-        ])
+        );
     }
 
-    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
-        let mut features = Vec::from(detected![is_aarch64_feature_detected:
+    /// Adds the features that executables and programs can query.
+    pub(super) fn add_queried(features: &mut Vec<Feature>) {
+        detected!(features, is_aarch64_feature_detected:
             "fp-armv8" 0 = "fp", "lse" 1, "fullfp16" 10 = "fp16", "fp16fml" 11 = "fhm", "dotprod" 12, "i8mm" 13,
             "bf16" 14, "sve" 20, "sve2" 21, "sve2-bitperm" 23, "f32mm" 24, "f64mm" 25,
-        ]);
-        features.extend(undetected());
-        features
+        );
+        for (name, bit, present) in undetected() {
+            add(features, name, Some(bit), present);
+        }
     }
 
     /// The key of the list of features among the kernel's auxiliary values.
@@ -205,6 +214,8 @@ mod host {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod host {
+    use super::{Feature, add};
+
     /// The names that programs may query, by bit.
     const NAMES: &[&str] = if cfg!(target_arch = "riscv64") {
         &["v", "zvfhmin", "zvfh", "zvfbfwma", "xsmtvdot", "zvl256b", "zvl1024b", "zvl4096b"]
@@ -215,15 +226,15 @@ mod host {
     /// Features that no machine code is refused for: none is detected.
     pub(super) const UNCERTAIN: &[&str] = NAMES;
 
-    /// Returns the names that programs may query, all reported as absent.
-    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
-        NAMES.iter().zip(0..).map(|(name, bit)| (*name, bit, false)).collect()
+    /// Adds the names that programs may query, all reported as absent.
+    pub(super) fn add_queried(features: &mut Vec<Feature>) {
+        for (name, bit) in NAMES.iter().zip(0..) {
+            add(features, name, Some(bit), false);
+        }
     }
 
-    /// Returns no feature.
-    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
-        Vec::new()
-    }
+    /// Adds no feature.
+    pub(super) fn add_unqueried(_: &mut Vec<Feature>) {}
 }
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]

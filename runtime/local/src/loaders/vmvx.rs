@@ -39,9 +39,9 @@ use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Fuel, Invocation, Limits, Linkage, List,
-    Module, ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,
+    Module, ModuleState, Program, Ref, Stack, Value, ValueType,
 };
-use crate::vmvx::{self, VmvxState};
+use crate::vmvx;
 use crate::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
 use crate::{Error, Result, ResultExt};
 use crate::{LocalExecutable, Worker};
@@ -162,7 +162,7 @@ impl VmvxExecutable {
     /// INVALID_ARGUMENT for exports that are not kernels, and for missing or superfluous specialization constants;
     /// NOT_FOUND for imports from modules other than `vmvx`; errors of its initialiser.
     pub fn new(module: Arc<dyn Module>, constants: &[u32], limits: Limits) -> Result<VmvxExecutable> {
-        VmvxExecutable::of_modules(vmvx::module(), module, None, constants, limits)
+        VmvxExecutable::of_modules(Arc::new(vmvx::module()), module, None, constants, limits)
     }
 
     /// Creates an executable from a translated module whose kernels are called directly.
@@ -175,11 +175,11 @@ impl VmvxExecutable {
         constants: &[u32],
         limits: Limits,
     ) -> Result<VmvxExecutable> {
-        VmvxExecutable::of_modules(vmvx::direct_module(), module, Some(kernels), constants, limits)
+        VmvxExecutable::of_modules(Arc::new(vmvx::direct_module()), module, Some(kernels), constants, limits)
     }
 
     fn of_modules(
-        library: NativeModule<VmvxState>,
+        library: Arc<dyn Module>,
         module: Arc<dyn Module>,
         compiled: Option<&'static dyn CompiledKernels>,
         constants: &[u32],
@@ -204,7 +204,7 @@ impl VmvxExecutable {
                 "the executable {takes} specialization constants and {given} are given"
             )));
         }
-        let program = Program::link(alloc::vec![Arc::new(library), module])?;
+        let program = Program::link(alloc::vec![library, module])?;
         let idle = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
         let executable =
             VmvxExecutable { program, compiled, limits, constants: constants.into(), functions, exports, idle };

@@ -9,9 +9,8 @@ mod product;
 mod region;
 mod tiles;
 
-use crate::Result;
 use crate::bytecode::for_each_vmvx_function;
-use crate::vm::{ModuleState, NativeModule, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "vmvx";
@@ -25,24 +24,17 @@ pub struct VmvxState;
 
 impl ModuleState for VmvxState {}
 
-impl VmvxState {
-    fn fork(&self) -> Result<VmvxState> {
-        Ok(*self)
-    }
-}
-
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module() -> NativeModule<VmvxState> {
     NativeModule::new(NAME, VERSION, || Ok(VmvxState), for_each_vmvx_function!(native_table VmvxState))
-        .with_fork(VmvxState::fork)
+        .with_fork(|state| Ok(*state))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
-pub fn direct_module() -> NativeModule<VmvxState> {
-    NativeModule::new(NAME, VERSION, || Ok(VmvxState), for_each_vmvx_function!(direct_table VmvxState))
-        .with_fork(VmvxState::fork)
+pub fn direct_module() -> DirectModule<VmvxState> {
+    DirectModule::new(NAME, VERSION, VmvxState, for_each_vmvx_function!(direct_table))
 }
 
 #[cfg(test)]

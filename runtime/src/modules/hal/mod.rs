@@ -23,10 +23,13 @@ use crate::bytecode::{for_each_hal_function, imports};
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Device, PendingOperations};
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
+
+/// The versions that are there, for messages.
+const VERSIONS: &str = "versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13";
 
 /// The newest version, which modules declare as their minimum.
 pub const VERSION: u32 = 7;
@@ -73,8 +76,10 @@ impl fmt::Debug for HalState {
 }
 
 impl HalState {
-    fn fork(&self) -> Result<HalState> {
-        Ok(self.clone())
+    fn new(options: HalOptions) -> HalState {
+        let mut options = options;
+        let loaders = Arc::new(core::mem::take(&mut options.loaders));
+        HalState { options: Arc::new(options), loaders }
     }
 
     /// Returns the state for a program with its own loaders; see [`Loaders::of_program`].
@@ -93,23 +98,19 @@ impl HalState {
 /// Creates the module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, for_each_hal_function!(native_table HalState)).with_older_forms(imports::older::HAL)
+    let state = HalState::new(options);
+    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_hal_function!(native_table HalState))
+        .with_older_forms(imports::older::HAL)
+        .with_versions(VERSIONS)
+        .with_fork(|state| Ok(state.clone()))
+        .with_notify(HalState::notify)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
-pub fn direct_module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, for_each_hal_function!(direct_table HalState))
-}
-
-fn with_functions(options: HalOptions, functions: Vec<NativeFunction<HalState>>) -> NativeModule<HalState> {
-    let mut options = options;
-    let loaders = Arc::new(core::mem::take(&mut options.loaders));
-    let state = HalState { options: Arc::new(options), loaders };
-    let make_state = move || Ok(state.clone());
-    NativeModule::new(NAME, VERSION, make_state, functions)
-        .with_versions("versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13")
-        .with_fork(HalState::fork)
+pub fn direct_module(options: HalOptions) -> DirectModule<HalState> {
+    DirectModule::new(NAME, VERSION, HalState::new(options), for_each_hal_function!(direct_table))
+        .with_versions(VERSIONS)
         .with_notify(HalState::notify)
 }
 

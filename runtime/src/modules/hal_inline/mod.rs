@@ -6,13 +6,12 @@
 mod functions;
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::TraceSink;
 use crate::Result;
 use crate::bytecode::for_each_hal_inline_function;
 use crate::hal::Allocator;
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_inline";
@@ -38,8 +37,8 @@ pub struct HalInlineState {
 impl ModuleState for HalInlineState {}
 
 impl HalInlineState {
-    fn fork(&self) -> Result<HalInlineState> {
-        Ok(self.clone())
+    fn new(options: HalInlineOptions) -> HalInlineState {
+        HalInlineState { options: Arc::new(options) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {
@@ -53,23 +52,16 @@ impl HalInlineState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
-    with_functions(options, for_each_hal_inline_function!(native_table HalInlineState))
+    let state = HalInlineState::new(options);
+    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_hal_inline_function!(native_table HalInlineState))
+        .with_fork(|state| Ok(state.clone()))
+        .with_notify(HalInlineState::notify)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
-pub fn direct_module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
-    with_functions(options, for_each_hal_inline_function!(direct_table HalInlineState))
-}
-
-fn with_functions(
-    options: HalInlineOptions,
-    functions: Vec<NativeFunction<HalInlineState>>,
-) -> NativeModule<HalInlineState> {
-    let options = Arc::new(options);
-    let make_state = move || Ok(HalInlineState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, VERSION, make_state, functions)
-        .with_fork(HalInlineState::fork)
+pub fn direct_module(options: HalInlineOptions) -> DirectModule<HalInlineState> {
+    DirectModule::new(NAME, VERSION, HalInlineState::new(options), for_each_hal_inline_function!(direct_table))
         .with_notify(HalInlineState::notify)
 }
 

@@ -7,15 +7,17 @@ mod functions;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::Result;
 use crate::bytecode::{for_each_hal_loader_function, imports};
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::vm::{ModuleState, NativeFunction, NativeModule, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_loader";
+
+/// The versions that are there, for messages.
+const VERSIONS: &str = "versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13";
 
 /// The newest version, which modules declare as their minimum.
 pub const VERSION: u32 = 1;
@@ -50,8 +52,12 @@ pub struct HalLoaderState {
 impl ModuleState for HalLoaderState {}
 
 impl HalLoaderState {
-    fn fork(&self) -> Result<HalLoaderState> {
-        Ok(self.clone())
+    fn new(options: HalLoaderOptions) -> HalLoaderState {
+        HalLoaderState {
+            device: options.device.map(Arc::from),
+            imports: options.imports,
+            loaders: Arc::new(options.loaders),
+        }
     }
 
     /// Returns the state for a program with its own loaders; see [`Loaders::of_program`].
@@ -63,27 +69,16 @@ impl HalLoaderState {
 /// Creates the module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, for_each_hal_loader_function!(native_table HalLoaderState))
+    let state = HalLoaderState::new(options);
+    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_hal_loader_function!(native_table HalLoaderState))
         .with_older_forms(imports::older::HAL_LOADER)
+        .with_versions(VERSIONS)
+        .with_fork(|state| Ok(state.clone()))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
-pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, for_each_hal_loader_function!(direct_table HalLoaderState))
-}
-
-fn with_functions(
-    options: HalLoaderOptions,
-    functions: Vec<NativeFunction<HalLoaderState>>,
-) -> NativeModule<HalLoaderState> {
-    let state = HalLoaderState {
-        device: options.device.map(Arc::from),
-        imports: options.imports,
-        loaders: Arc::new(options.loaders),
-    };
-    let make_state = move || Ok(state.clone());
-    NativeModule::new(NAME, VERSION, make_state, functions)
-        .with_versions("versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13")
-        .with_fork(HalLoaderState::fork)
+pub fn direct_module(options: HalLoaderOptions) -> DirectModule<HalLoaderState> {
+    DirectModule::new(NAME, VERSION, HalLoaderState::new(options), for_each_hal_loader_function!(direct_table))
+        .with_versions(VERSIONS)
 }

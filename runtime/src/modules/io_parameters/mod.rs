@@ -12,7 +12,7 @@ use crate::Result;
 use crate::bytecode::for_each_io_parameters_function;
 use crate::hal::PendingOperations;
 use crate::parameters::ParameterProvider;
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "io_parameters";
@@ -38,8 +38,8 @@ pub struct IoParametersState {
 impl ModuleState for IoParametersState {}
 
 impl IoParametersState {
-    fn fork(&self) -> Result<IoParametersState> {
-        Ok(self.clone())
+    fn new(options: IoParametersOptions) -> IoParametersState {
+        IoParametersState { options: Arc::new(options) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {
@@ -50,23 +50,16 @@ impl IoParametersState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
-    with_functions(options, for_each_io_parameters_function!(native_table IoParametersState))
+    let state = IoParametersState::new(options);
+    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_io_parameters_function!(native_table IoParametersState))
+        .with_fork(|state| Ok(state.clone()))
+        .with_notify(IoParametersState::notify)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
-pub fn direct_module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
-    with_functions(options, for_each_io_parameters_function!(direct_table IoParametersState))
-}
-
-fn with_functions(
-    options: IoParametersOptions,
-    functions: Vec<NativeFunction<IoParametersState>>,
-) -> NativeModule<IoParametersState> {
-    let options = Arc::new(options);
-    let make_state = move || Ok(IoParametersState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, VERSION, make_state, functions)
-        .with_fork(IoParametersState::fork)
+pub fn direct_module(options: IoParametersOptions) -> DirectModule<IoParametersState> {
+    DirectModule::new(NAME, VERSION, IoParametersState::new(options), for_each_io_parameters_function!(direct_table))
         .with_notify(IoParametersState::notify)
 }
 
