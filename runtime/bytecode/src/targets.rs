@@ -30,15 +30,17 @@ pub struct ExecutableTarget<'a> {
 }
 
 impl<'a> ExecutableTarget<'a> {
-    /// Returns the targets in a message of the compiler.
-    pub fn in_message(message: &'a str) -> impl Iterator<Item = ExecutableTarget<'a>> {
-        message.split(ATTRIBUTE).skip(1).take(MAX_TARGETS).filter_map(|attribute| {
+    /// Returns the targets in a message of the compiler, up to 64.
+    #[must_use]
+    pub fn in_message(message: &'a str) -> Vec<ExecutableTarget<'a>> {
+        let target = |attribute: &'a str| {
             let mut strings = attribute.split('"');
             let (backend, format) = (strings.next()?, strings.nth(1)?);
             let cpu = value(attribute, "arch = \"").or(value(attribute, "cpu = \""));
             let features = value(attribute, "cpu_features = \"").unwrap_or_default();
             Some(ExecutableTarget { backend, format, cpu: cpu.unwrap_or_default(), features })
-        })
+        };
+        message.split(ATTRIBUTE).skip(1).take(MAX_TARGETS).filter_map(target).collect()
     }
 
     /// Whether executables for this target may use the feature of the given name.
@@ -98,13 +100,13 @@ mod tests {
                        [#hal.executable.target<\"vmvx\", \"vmvx-bytecode-fb\", {ukernels = \"none\"}>, \
                        #hal.executable.target<\"llvm-cpu\", \"embedded-elf-x86_64\", {cpu = \"znver4\", cpu_features = \
                        \"+avx,+sse4a,+fma4,-sse4a,-fma4,+fma4\", native_vector_size = 64 : i64}>]>";
-        let targets: Vec<_> = ExecutableTarget::in_message(message).collect();
+        let targets = ExecutableTarget::in_message(message);
         assert_eq!(targets.len(), 2);
         assert_eq!((targets[0].format, targets[0].cpu, targets[0].features), ("vmvx-bytecode-fb", "", ""));
         assert_eq!((targets[1].backend, targets[1].format), ("llvm-cpu", "embedded-elf-x86_64"));
         assert_eq!(targets[1].cpu, "znver4");
         let uses = ["avx", "sse4a", "fma4", "av", "avx2", ""].map(|feature| targets[1].uses(feature));
         assert_eq!(uses, [true, false, true, false, false, false]);
-        assert_eq!(ExecutableTarget::in_message("#hal.executable.target<\"a").count(), 0);
+        assert_eq!(ExecutableTarget::in_message("#hal.executable.target<\"a"), []);
     }
 }

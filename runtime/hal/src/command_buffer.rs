@@ -547,11 +547,7 @@ impl Recorder<'_> {
 
 #[cold]
 fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
-    Error::permission_denied(format!(
-        "command needs a buffer for {} and has one for {}",
-        needed.names(),
-        usage.names()
-    ))
+    Error::permission_denied(format!("command needs a buffer for {} and has one for {}", needed.names(), usage.names()))
 }
 
 fn check_slot(slot: u32, capacity: u32) -> Result<()> {

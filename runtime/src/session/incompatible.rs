@@ -15,7 +15,8 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     if error.code() != StatusCode::Incompatible {
         return error;
     }
-    let Some(wanted) = targets(error.message()) else { return error };
+    let targets = ExecutableTarget::in_message(error.message());
+    let Some(wanted) = wanted(error.message(), &targets) else { return error };
     let formats = || {
         let supported =
             |device: &Device, format: &str| device.query(loaders, "hal.executable.format", format) == Some(1);
@@ -28,12 +29,10 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     let names: Vec<&str> = devices.iter().map(|device| device.id()).collect();
     let have = if names.is_empty() { "no device".to_owned() } else { format!("{} ({})", names.join(", "), formats()) };
     let name = error.message().split('`').nth(1).unwrap_or_default();
-    let refusal = ExecutableTarget::in_message(error.message()).find_map(|target| loaders.refusal(target.format));
-    let formats: Vec<&str> = ExecutableTarget::in_message(error.message()).map(|target| target.format).collect();
-    let reason = match refusal {
+    let reason = match targets.iter().find_map(|target| loaders.refusal(target.format)) {
         Some(reason) => reason.to_owned(),
         None => {
-            let reason = formats.iter().find_map(|format| for_gpu(format, devices)).unwrap_or_default();
+            let reason = targets.iter().find_map(|target| for_gpu(target.format, devices)).unwrap_or_default();
             format!("this program has {have}{reason}")
         }
     };
@@ -57,18 +56,21 @@ fn for_gpu(format: &str, devices: &[std::sync::Arc<Device>]) -> Option<String> {
     })
 }
 
-/// Finds the device and the formats in a program's message, with the processors that they are for.
-fn targets(message: &str) -> Option<String> {
+/// Names the device in a program's message, and the formats of its targets with the processors that they are for.
+fn wanted(message: &str, targets: &[ExecutableTarget<'_>]) -> Option<String> {
     const DEVICE: &str = "#hal.device.target<\"";
-    let (_, target) = message.split_once(DEVICE)?;
-    let (device, target) = target.split_once('"')?;
-    let executables: Vec<String> = ExecutableTarget::in_message(target).map(|target| target.to_string()).collect();
+    let (device, _) = message.split_once(DEVICE)?.1.split_once('"')?;
+    let executables: Vec<String> = targets.iter().map(ToString::to_string).collect();
     Some(if executables.is_empty() { device.to_owned() } else { format!("{device} ({})", executables.join("; ")) })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::targets;
+    use super::{ExecutableTarget, wanted};
+
+    fn targets(message: &str) -> Option<String> {
+        wanted(message, &ExecutableTarget::in_message(message))
+    }
 
     #[test]
     fn targets_are_named_by_format_and_processor() {

@@ -53,9 +53,14 @@ impl HalInlineState {
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
     let state = HalInlineState::new(options);
-    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_hal_inline_function!(native_table HalInlineState))
-        .with_fork(|state| Ok(state.clone()))
-        .with_notify(HalInlineState::notify)
+    NativeModule::new(
+        NAME,
+        VERSION,
+        move || Ok(state.clone()),
+        for_each_hal_inline_function!(native_table HalInlineState),
+    )
+    .with_fork(|state| Ok(state.clone()))
+    .with_notify(HalInlineState::notify)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.

@@ -51,9 +51,14 @@ impl IoParametersState {
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
     let state = IoParametersState::new(options);
-    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_io_parameters_function!(native_table IoParametersState))
-        .with_fork(|state| Ok(state.clone()))
-        .with_notify(IoParametersState::notify)
+    NativeModule::new(
+        NAME,
+        VERSION,
+        move || Ok(state.clone()),
+        for_each_io_parameters_function!(native_table IoParametersState),
+    )
+    .with_fork(|state| Ok(state.clone()))
+    .with_notify(IoParametersState::notify)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.

@@ -72,11 +72,7 @@ impl<S: ModuleState + Clone> Module for DirectModule<S> {
     }
 
     fn signature(&self) -> ModuleSignature {
-        ModuleSignature {
-            version: self.version,
-            export_count: self.functions.len(),
-            ..ModuleSignature::default()
-        }
+        ModuleSignature { version: self.version, export_count: self.functions.len(), ..ModuleSignature::default() }
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
