@@ -147,22 +147,22 @@ impl<N: Copy> Drive<'_, N> {
         let mut done = 0;
         while done < rows {
             let Some((size, run)) = self.tiles.across[0].iter().find(|(size, _)| *size <= rows - done) else { return };
-            let rows = self.scratch.tile_rows[done..].as_ptr();
+            let tiles = (rows - done) / size;
             let tile = Tile {
                 output,
                 initial: self.initial,
                 left,
                 right,
-                rows,
+                rows: self.scratch.tile_rows[done..].as_ptr(),
+                tiles,
                 products: self.scratch.products.as_ptr(),
                 count: products,
                 tail: lanes,
                 stride: 0,
-                next: rows,
             };
             // SAFETY: promised by the caller.
             unsafe { run(&tile) };
-            done += size;
+            done += tiles * size;
         }
     }
 }

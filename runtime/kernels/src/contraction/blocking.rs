@@ -8,6 +8,8 @@ pub(super) const PRODUCTS: usize = 768;
 pub(super) const ROWS: usize = 512;
 /// Rows of a left operand that is computed, which are packed at once.
 pub(super) const COMPUTED_ROWS: usize = 64;
+/// Numbers of 32 bits in a line of the cache.
+pub(super) const NUMBERS_OF_A_LINE: usize = 16;
 /// The most lanes of a vector.
 pub(super) const LANES: usize = 16;
 /// The most columns of a strip.

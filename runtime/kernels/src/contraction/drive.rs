@@ -265,20 +265,18 @@ impl<N: Copy> Drive<'_, N> {
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
-                let rows_of_tile = listed.add(done);
-                // Those of the tile itself where fewer follow.
-                let next = if done + 2 * size <= rows { rows_of_tile.add(*size) } else { rows_of_tile };
+                let tiles = if strip.is_direct { (rows - done) / size } else { 1 };
                 let tile = Tile {
                     output,
                     initial: self.initial,
                     left,
                     right,
-                    rows: rows_of_tile,
+                    rows: listed.add(done),
+                    tiles,
                     products: products_of_tile,
                     count: products,
                     tail,
                     stride,
-                    next,
                 };
                 if strip.is_direct {
                     run(&tile);
@@ -286,7 +284,7 @@ impl<N: Copy> Drive<'_, N> {
                     let stride = self.plan.columns.innermost().output as isize;
                     self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
                 }
-                done += size;
+                done += tiles * size;
             }
         }
     }

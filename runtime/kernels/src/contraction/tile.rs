@@ -12,12 +12,13 @@ pub(super) mod wasm32_relaxed;
 pub(super) mod x86_64;
 
 use super::Initial;
-use super::blocking::LANES;
+use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
 use super::vector::Vector;
 
-/// The operands of a tile. Numbers of the right operand are loaded as vectors, those of the left one each for itself.
+/// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
+/// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
 #[derive(Debug)]
 pub(super) struct Tile<N> {
     /// The first column of the first row.
@@ -28,8 +29,10 @@ pub(super) struct Tile<N> {
     pub(super) left: *const N,
     /// The right operand's number of the first column and product.
     pub(super) right: *const N,
-    /// For each row, how far its output and its operands are.
+    /// For each row of all tiles, how far its output and its operands are.
     pub(super) rows: *const Row,
+    /// The number of tiles.
+    pub(super) tiles: usize,
     /// For each product, how far the operands are.
     pub(super) products: *const Product,
     /// The number of products.
@@ -38,8 +41,6 @@ pub(super) struct Tile<N> {
     pub(super) tail: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
-    /// The rows of the next tile, as many as of this one: their left operand is fetched to the cache meanwhile.
-    pub(super) next: *const Row,
 }
 
 /// A row of the output.
@@ -58,10 +59,9 @@ pub(super) struct Product {
     pub(super) right: isize,
 }
 
-/// Runs a tile.
+/// Runs tiles.
 ///
-/// Safety: the addresses of all rows, columns and products of the tile are valid, there are as many next rows, and the processor has the
-/// level's features.
+/// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features.
 pub(super) type Run<N> = unsafe fn(&Tile<N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
@@ -114,7 +114,7 @@ impl<M: Copy> Tail<M> {
     }
 }
 
-/// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
+/// Runs tiles of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
 /// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With a `STRIDE`, rows
 /// have a right operand each, whose numbers of adjacent columns are so far apart, and the same left one.
 ///
@@ -143,10 +143,31 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
-    let Tile { output, left, right, rows, products, count, next, .. } = *tile;
+    for at in 0..tile.tiles {
+        // Of the tile itself where no other one follows.
+        let next = if at + 1 < tile.tiles { at + 1 } else { at };
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (rows, next) = (tile.rows.add(at * ROWS).cast(), tile.rows.add(next * ROWS).cast());
+            run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*rows, &*next, tail);
+        }
+    }
+}
+
+/// Runs a tile, and fetches the left operand of the next one to the cache meanwhile.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
+    tile: &Tile<V::Number>,
+    rows: &[Row; ROWS],
+    next: &[Row; ROWS],
+    tail: Tail<V::Mask>,
+) {
+    let Tile { output, left, right, products, count, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
-        let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
@@ -158,9 +179,9 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
         for at in 0..count {
             let product = *products.add(at);
             let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
-            if STRIDE == 0 && ROWS > 1 && at % 2 == 0 {
+            if V::FETCHES_NEXT && STRIDE == 0 && ROWS > 1 && at % 2 == 0 {
                 // Of each row in turn: where the numbers of products are adjacent, one of each line.
-                V::fetch(left.wrapping_offset((*next.add(at / 2 % ROWS)).left.wrapping_add(product.left)));
+                V::fetch(left.wrapping_offset(next[at / 2 % ROWS].left.wrapping_add(product.left)));
             }
             if STRIDE > 0 {
                 number = V::splat(lefts[0].offset(product.left));
@@ -196,11 +217,23 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    let Tile { output, left, right, rows, products, count, stride, .. } = *tile;
+    for at in 0..tile.tiles {
+        // SAFETY: promised by the caller.
+        unsafe { run_transposed_tile::<V, ROWS, VECTORS>(tile, &*tile.rows.add(at * ROWS).cast()) };
+    }
+}
+
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run_transposed_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    tile: &Tile<V::Number>,
+    rows: &[Row; ROWS],
+) {
+    let Tile { output, left, right, products, count, stride, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
-        let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let mut lefts = [left; ROWS];
         let mut row = 0;
@@ -291,10 +324,23 @@ pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Numb
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, tail: Tail<V::Mask>) {
-    let Tile { output, left, right, rows, products, count, .. } = *tile;
+    for at in 0..tile.tiles {
+        // SAFETY: promised by the caller.
+        unsafe { run_lanes_of_tile::<V, ROWS>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
+    }
+}
+
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn run_lanes_of_tile<V: Vector, const ROWS: usize>(
+    tile: &Tile<V::Number>,
+    rows: &[Row; ROWS],
+    tail: Tail<V::Mask>,
+) {
+    let Tile { output, left, right, products, count, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
-        let rows = &*rows.cast::<[Row; ROWS]>();
         let mut sums = first_sums::<V, ROWS, 1>(tile, rows, tail);
         let mut rights = [right; ROWS];
         let mut row = 0;
@@ -332,15 +378,29 @@ unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
     // SAFETY: promised by the caller.
     unsafe {
         let mut sums = [[V::zero(); VECTORS]; ROWS];
-        if tile.initial == Initial::Stored {
-            let mut row = 0;
-            while row < ROWS {
-                sums[row] = load_strip::<V, VECTORS>(tile.output.offset(rows[row].output), tail);
-                row += 1;
+        let mut row = 0;
+        while row < ROWS {
+            let output = tile.output.wrapping_offset(rows[row].output);
+            match tile.initial {
+                Initial::Stored => sums[row] = load_strip::<V, VECTORS>(output, tail),
+                Initial::Zeros => fetch_strip::<V, VECTORS>(output, tile.tail),
             }
+            row += 1;
         }
         sums
     }
+}
+
+/// Fetches the lines that vectors are stored to at the end of a tile, the last one with so many lanes, all at once: processors store in
+/// order, so that each store would wait for its line.
+#[inline(always)]
+fn fetch_strip<V: Vector, const VECTORS: usize>(output: *const V::Number, tail: usize) {
+    let mut number = 0;
+    while number < VECTORS * V::LANES {
+        V::fetch(output.wrapping_add(number));
+        number += NUMBERS_OF_A_LINE;
+    }
+    V::fetch(output.wrapping_add((VECTORS - 1) * V::LANES + tail - 1));
 }
 
 /// Loads adjacent numbers, of the last vector only the lanes of the tail.

@@ -34,6 +34,8 @@ macro_rules! vectors {
             type Number = $number;
             type Mask = $mask;
             const LANES: usize = $lanes;
+            // Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
+            const FETCHES_NEXT: bool = $lanes == 16;
 
             #[inline(always)]
             unsafe fn zero() -> $name {
@@ -112,11 +114,8 @@ macro_rules! vectors {
 
             #[inline(always)]
             fn fetch(address: *const $number) {
-                // Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
-                if $lanes == 16 {
-                    // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-                }
+                // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
             }
 
             #[inline(always)]
