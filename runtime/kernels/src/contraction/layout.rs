@@ -86,8 +86,12 @@ impl Layout {
             Side::Left => [false, is_other_computed],
             Side::Right => [is_other_computed, false],
         };
-        let cycles = |loops: &[Loop]| Plan::costed(loops, machine, is_computed).map(|(_, cycles)| cycles);
-        (cycles(layout.loops())? < cycles(loops)?).then_some(layout)
+        let costed = |loops: &[Loop]| Plan::costed(loops, machine, is_computed);
+        let (plan, cycles) = costed(layout.loops())?;
+        // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
+        let [.., Axis { count: line, .. }] = layout.axes;
+        let is_in_pieces = plan.columns_loaded_by_tiles().is_some_and(|columns| columns < line);
+        (!is_in_pieces && cycles < costed(loops)?.1).then_some(layout)
     }
 
     fn candidate(loops: &[Loop], side: Side, panel: usize) -> Option<Layout> {
@@ -235,6 +239,18 @@ mod tests {
         assert_eq!(transposed.as_deref(), Some(&[each(1000, 1, 0, 1), each(9, 0, 1, 1000)][..]));
         let loops = [each(1024, 1, 0, 9), each(9, 0, 1, 1)];
         assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, false, 9 * 1024 - 1), None);
+    }
+
+    #[test]
+    fn tiles_read_no_lines_in_pieces() {
+        // 1 x 1 over 512 maps of 7 x 7, to 64: strips of 64 columns, or of 16.
+        let pixels =
+            |count: usize| [each(64, count as i64, 512, 0), each(count, 1, 0, 1), each(512, 0, 1, count as i64)];
+        let of = |loops: &[Loop], machine: &Machine| Layout::of(loops, Side::Left, machine, false, 1 << 20);
+        assert!(of(&pixels(49), &Machine::X86_64_V4).is_some());
+        assert!(of(&pixels(49), &Machine::X86_64_V3).is_none());
+        // The rows of one tile: each piece is read once.
+        assert!(of(&pixels(4), &Machine::X86_64_V3).is_some());
     }
 
     #[test]

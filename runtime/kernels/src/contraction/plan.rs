@@ -122,6 +122,12 @@ impl Plan {
         Some((Plan { cut: Cut::of(&plan), ..plan }, cycles))
     }
 
+    /// The columns that each of several tiles loads from its right operand, at most. None where all rows are in one tile or have operands
+    /// of their own, and where the operand is packed.
+    pub(super) fn columns_loaded_by_tiles(&self) -> Option<usize> {
+        (self.packing == Packing::None && self.rows.count() > self.tile_rows).then_some(self.vectors * self.lanes)
+    }
+
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
     fn oriented(loops: &[Loop], machine: &Machine, is_swapped: bool, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
         let oriented = loops.iter().map(|each| if is_swapped { each.swapped() } else { *each });
