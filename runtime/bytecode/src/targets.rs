@@ -30,7 +30,7 @@ pub struct ExecutableTarget<'a> {
 }
 
 impl<'a> ExecutableTarget<'a> {
-    /// Returns the targets in a message of the compiler, up to 64.
+    /// Returns the targets in a message of the compiler.
     #[must_use]
     pub fn in_message(message: &'a str) -> Vec<ExecutableTarget<'a>> {
         let target = |attribute: &'a str| {

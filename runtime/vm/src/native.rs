@@ -264,6 +264,18 @@ impl<S: ModuleState> NativeModule<S> {
     }
 }
 
+impl<S: ModuleState + Clone> NativeModule<S> {
+    /// A module of which each context has a copy of the state, and each forked context one of its parent's.
+    pub fn of_state(
+        name: impl Into<String>,
+        version: u32,
+        state: S,
+        functions: Vec<NativeFunction<S>>,
+    ) -> NativeModule<S> {
+        NativeModule::new(name, version, move || Ok(state.clone()), functions).with_fork(|state| Ok(state.clone()))
+    }
+}
+
 impl<S> fmt::Debug for NativeModule<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "native module @{} version {} ({} functions)", self.name, self.version, self.functions.len())

@@ -32,7 +32,7 @@ fn features() -> &'static [Feature] {
     })
 }
 
-/// Adds a feature. The tables are calls of this: an array of features would be copied by larger code.
+/// Adds a feature. A call for each row of the tables is less code than arrays of rows, which are made on the stack and copied.
 #[inline(never)]
 fn add(features: &mut Vec<Feature>, name: &'static str, bit: Option<u32>, present: bool) {
     features.push(Feature { name, bit, present });

@@ -27,8 +27,7 @@ impl ModuleState for VmvxState {}
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module() -> NativeModule<VmvxState> {
-    NativeModule::new(NAME, VERSION, || Ok(VmvxState), for_each_vmvx_function!(native_table VmvxState))
-        .with_fork(|state| Ok(*state))
+    NativeModule::of_state(NAME, VERSION, VmvxState, for_each_vmvx_function!(native_table VmvxState))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.

@@ -98,11 +98,9 @@ impl HalState {
 /// Creates the module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
-    let state = HalState::new(options);
-    NativeModule::new(NAME, VERSION, move || Ok(state.clone()), for_each_hal_function!(native_table HalState))
+    NativeModule::of_state(NAME, VERSION, HalState::new(options), for_each_hal_function!(native_table HalState))
         .with_older_forms(imports::older::HAL)
         .with_versions(VERSIONS)
-        .with_fork(|state| Ok(state.clone()))
         .with_notify(HalState::notify)
 }
 

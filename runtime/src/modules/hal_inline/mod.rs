@@ -52,14 +52,12 @@ impl HalInlineState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
-    let state = HalInlineState::new(options);
-    NativeModule::new(
+    NativeModule::of_state(
         NAME,
         VERSION,
-        move || Ok(state.clone()),
+        HalInlineState::new(options),
         for_each_hal_inline_function!(native_table HalInlineState),
     )
-    .with_fork(|state| Ok(state.clone()))
     .with_notify(HalInlineState::notify)
 }
 

@@ -69,16 +69,14 @@ impl HalLoaderState {
 /// Creates the module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    let state = HalLoaderState::new(options);
-    NativeModule::new(
+    NativeModule::of_state(
         NAME,
         VERSION,
-        move || Ok(state.clone()),
+        HalLoaderState::new(options),
         for_each_hal_loader_function!(native_table HalLoaderState),
     )
     .with_older_forms(imports::older::HAL_LOADER)
     .with_versions(VERSIONS)
-    .with_fork(|state| Ok(state.clone()))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.

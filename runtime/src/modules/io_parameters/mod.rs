@@ -50,14 +50,12 @@ impl IoParametersState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
-    let state = IoParametersState::new(options);
-    NativeModule::new(
+    NativeModule::of_state(
         NAME,
         VERSION,
-        move || Ok(state.clone()),
+        IoParametersState::new(options),
         for_each_io_parameters_function!(native_table IoParametersState),
     )
-    .with_fork(|state| Ok(state.clone()))
     .with_notify(IoParametersState::notify)
 }
 

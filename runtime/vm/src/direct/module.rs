@@ -14,8 +14,8 @@ use crate::stack::{Limits, Stack};
 use crate::{Error, Result};
 
 /// A native module without packed calls, for sessions that contain only translated modules. These call the methods of its state directly
-/// (see [`Native`](super::Native)): of its functions it knows name and calling convention, so that programs are linked without the shells,
-/// the older forms and the tables of a [`NativeModule`](crate::NativeModule).
+/// (see [`Native`](super::Native)), and link by names and calling conventions, which are all that the module knows of its functions. So
+/// programs do without the code for packed calls that a [`NativeModule`](crate::NativeModule) brings.
 pub struct DirectModule<S> {
     name: &'static str,
     version: u32,
@@ -27,7 +27,7 @@ pub struct DirectModule<S> {
 }
 
 impl<S: ModuleState + Clone> DirectModule<S> {
-    /// A module of the given name and version; each context has a copy of the state. `rows` has a line for each function, of its name and
+    /// Creates a module of a name and a version; each context has a copy of the state. `rows` has a line for each function, of its name and
     /// its calling convention ([`direct_table!`](crate::direct_table)): one text is much smaller in a program than a table of texts.
     #[doc(hidden)]
     #[must_use]
@@ -118,5 +118,66 @@ impl<S: ModuleState + Clone> Module for DirectModule<S> {
         let function = self.functions.get(export as usize).map_or("", |function| function.0);
         let error = "this program has the function only for translated modules, which call it directly";
         Err(failure::locate(Error::failed_precondition(error), self.name, function))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use alloc::string::ToString;
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::StatusCode;
+
+    #[derive(Clone, Debug)]
+    struct Counted(Arc<AtomicU32>);
+    impl ModuleState for Counted {}
+
+    const ROWS: &str = "add 0ii_i\nadd 0II_I\nnegate 0i_i\n";
+
+    fn module() -> DirectModule<Counted> {
+        DirectModule::new("sums", 3, Counted(Arc::default()), ROWS).with_notify(|state, _| {
+            state.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn functions_are_found_by_name_and_calling_convention() {
+        let module = module();
+        let found: Vec<_> = (0..).map_while(|ordinal| module.function(Linkage::Export, ordinal)).collect();
+        assert_eq!(found.len(), module.signature().export_count);
+        assert!(found.iter().map(|info| (info.name, info.calling_convention)).eq([
+            ("add", "0ii_i"),
+            ("add", "0II_I"),
+            ("negate", "0i_i")
+        ]));
+        let of = |name, convention| module.lookup_as(name, &CallingConvention::parse(convention).unwrap());
+        assert_eq!([of("add", "0ii_i"), of("add", "0II_I")], [Some(0), Some(1)]);
+        // The newest, whose convention the program is told of.
+        assert_eq!([of("add", "0ff_f"), of("negate", "0v_v"), of("divide", "0ii_i")], [Some(0), Some(2), None]);
+        assert_eq!(module.lookup(Linkage::Export, "add"), Some(0));
+        assert_eq!(module.lookup(Linkage::Import, "add"), None);
+        assert!(module.function(Linkage::Internal, 0).is_none());
+    }
+
+    #[test]
+    fn contexts_have_copies_of_the_state() {
+        let module = module();
+        let state = module.allocate_state(&Limits::default()).unwrap();
+        let forked = module.fork_state(&*state).unwrap();
+        module.notify(&*forked, Signal::LowMemory).unwrap();
+        assert_eq!(state.downcast::<Counted>().unwrap().0.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn packed_calls_are_errors_that_name_the_function() {
+        let module = module();
+        let state: Arc<dyn ModuleState> = Arc::from(module.allocate_state(&Limits::default()).unwrap());
+        let (mut stack, mut buffer) = (Stack::new(Limits::default()), CallBuffer::new());
+        let error = module.begin_call(&state, 2, &mut stack, &mut buffer).unwrap_err();
+        assert_eq!(error.code(), StatusCode::FailedPrecondition);
+        assert!(error.to_string().contains("@sums.negate"), "{error}");
     }
 }
