@@ -159,6 +159,7 @@ impl<N: Copy> Drive<'_, N> {
                 count: products,
                 tail: lanes,
                 stride: 0,
+                fetches_next: false,
             };
             // SAFETY: promised by the caller.
             unsafe { run(&tile) };

@@ -33,6 +33,8 @@ struct Strip {
     pieces: usize,
     /// Whether all columns are adjacent in the output.
     is_direct: bool,
+    /// Whether its columns are the first ones.
+    is_first: bool,
 }
 
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
@@ -194,13 +196,14 @@ impl<N: Copy> Drive<'_, N> {
         }
         let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
-        for _ in 0..cut.runs {
+        for run in 0..cut.runs {
             let mut left = cut.run;
             for strip in 0..cut.strips {
                 let vectors = cut.vectors + usize::from(strip < cut.wider);
                 let count_of_columns = left.min(vectors * lanes);
                 left -= count_of_columns;
-                let strip = self.strip(&mut walk, count_of_columns, vectors);
+                let is_first = (run, strip) == (0, 0);
+                let strip = Strip { is_first, ..self.strip(&mut walk, count_of_columns, vectors) };
                 // SAFETY: promised by the caller.
                 unsafe { self.run_strip(&strip, (count, products), base) };
             }
@@ -233,7 +236,7 @@ impl<N: Copy> Drive<'_, N> {
             is_direct &= from == at as isize;
             (at, pieces) = (at + length, pieces + 1);
         }
-        Strip { first, columns, vectors, pieces, is_direct }
+        Strip { first, columns, vectors, pieces, is_direct, is_first: false }
     }
 
     /// Runs all tiles of a strip.
@@ -277,6 +280,7 @@ impl<N: Copy> Drive<'_, N> {
                     count: products,
                     tail,
                     stride,
+                    fetches_next: strip.is_first && self.plan.cut.are_rows_adjacent && products == self.plan.cut.products,
                 };
                 if strip.is_direct {
                     run(&tile);

@@ -41,6 +41,8 @@ pub(super) struct Cut {
     pub(super) vectors: usize,
     /// How many of the strips, the first ones, have a vector more.
     pub(super) wider: usize,
+    /// Whether the left operand of each row follows that of the row before.
+    pub(super) are_rows_adjacent: bool,
 }
 
 impl Cut {
@@ -54,7 +56,9 @@ impl Cut {
         let strips = vectors.div_ceil(plan.vectors);
         let (vectors, wider) = (vectors / strips.max(1), vectors % strips.max(1));
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
-        Cut { batches, rows, products, runs, run, strips, vectors, wider }
+        let are_rows_adjacent =
+            plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
+        Cut { batches, rows, products, runs, run, strips, vectors, wider, are_rows_adjacent }
     }
 }
 

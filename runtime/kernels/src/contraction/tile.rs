@@ -41,6 +41,8 @@ pub(super) struct Tile<N> {
     pub(super) tail: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
+    /// Whether tiles fetch what follows the left operand of their rows, whose numbers are adjacent, row after row.
+    pub(super) fetches_next: bool,
 }
 
 /// A row of the output.
@@ -144,17 +146,12 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     tail: Tail<V::Mask>,
 ) {
     for at in 0..tile.tiles {
-        // Of the tile itself where no other one follows.
-        let next = if at + 1 < tile.tiles { at + 1 } else { at };
         // SAFETY: promised by the caller.
-        unsafe {
-            let (rows, next) = (tile.rows.add(at * ROWS).cast(), tile.rows.add(next * ROWS).cast());
-            run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*rows, &*next, tail);
-        }
+        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
     }
 }
 
-/// Runs a tile, and fetches the left operand of the next one to the cache meanwhile.
+/// Runs a tile.
 ///
 /// # Safety
 /// See [`Run`].
@@ -162,7 +159,6 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     tile: &Tile<V::Number>,
     rows: &[Row; ROWS],
-    next: &[Row; ROWS],
     tail: Tail<V::Mask>,
 ) {
     let Tile { output, left, right, products, count, .. } = *tile;
@@ -176,36 +172,60 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
             rights[row] = right.offset(rows[row].right);
             row += 1;
         }
-        for at in 0..count {
-            let product = *products.add(at);
-            let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
-            if V::FETCHES_NEXT && STRIDE == 0 && ROWS > 1 && at % 2 == 0 {
-                // Of each row in turn: where the numbers of products are adjacent, one of each line.
-                V::fetch(left.wrapping_offset(next[at / 2 % ROWS].left.wrapping_add(product.left)));
+        let mut done = 0;
+        if V::FETCHES && STRIDE == 0 && ROWS > 1 && tile.fetches_next {
+            let mut next = lefts[0].wrapping_add(ROWS * count);
+            while done + 1 < count {
+                // Of eight rows, this is a line.
+                V::fetch(next);
+                next = next.wrapping_add(2 * ROWS);
+                add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done), tail);
+                add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done + 1), tail);
+                done += 2;
             }
-            if STRIDE > 0 {
-                number = V::splat(lefts[0].offset(product.left));
-            } else {
-                vectors = load_strip::<V, VECTORS>(right.offset(product.right), tail);
-            }
-            let mut row = 0;
-            while row < ROWS {
-                if STRIDE > 0 {
-                    vectors = load_separate::<V, VECTORS, STRIDE>(rights[row].offset(product.right), tail);
-                } else {
-                    number = V::splat(lefts[row].offset(product.left));
-                }
-                let mut vector = 0;
-                while vector < VECTORS {
-                    sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
-                    vector += 1;
-                }
-                row += 1;
-            }
+        }
+        for at in done..count {
+            add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
         }
         let mut row = 0;
         while row < ROWS {
             store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
+            row += 1;
+        }
+    }
+}
+
+/// Adds a product to each element of a tile.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn add_products<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
+    sums: &mut [[V; VECTORS]; ROWS],
+    (lefts, rights): (&[*const V::Number; ROWS], &[*const V::Number; ROWS]),
+    product: Product,
+    tail: Tail<V::Mask>,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
+        if STRIDE > 0 {
+            number = V::splat(lefts[0].offset(product.left));
+        } else {
+            vectors = load_strip::<V, VECTORS>(rights[0].offset(product.right), tail);
+        }
+        let mut row = 0;
+        while row < ROWS {
+            if STRIDE > 0 {
+                vectors = load_separate::<V, VECTORS, STRIDE>(rights[row].offset(product.right), tail);
+            } else {
+                number = V::splat(lefts[row].offset(product.left));
+            }
+            let mut vector = 0;
+            while vector < VECTORS {
+                sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
+                vector += 1;
+            }
             row += 1;
         }
     }

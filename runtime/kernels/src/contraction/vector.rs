@@ -6,8 +6,8 @@ pub(super) trait Vector: Copy {
     /// Some of the first lanes.
     type Mask: Copy;
     const LANES: usize;
-    /// Whether a tile fetches the left operand of the next one.
-    const FETCHES_NEXT: bool = false;
+    /// Whether [`Vector::fetch`] does something.
+    const FETCHES: bool = false;
 
     /// Returns zeros. Safety: the processor has the features.
     unsafe fn zero() -> Self;

@@ -34,8 +34,7 @@ macro_rules! vectors {
             type Number = $number;
             type Mask = $mask;
             const LANES: usize = $lanes;
-            // Tiles of AVX2 need all 16 registers: to fetch as well would cost a tenth of their time.
-            const FETCHES_NEXT: bool = $lanes == 16;
+            const FETCHES: bool = true;
 
             #[inline(always)]
             unsafe fn zero() -> $name {
