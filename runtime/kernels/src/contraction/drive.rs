@@ -280,7 +280,9 @@ impl<N: Copy> Drive<'_, N> {
                     count: products,
                     tail,
                     stride,
-                    fetches_next: strip.is_first && self.plan.cut.are_rows_adjacent && products == self.plan.cut.products,
+                    fetches_next: strip.is_first
+                        && self.plan.cut.are_rows_adjacent
+                        && products == self.plan.cut.products,
                 };
                 if strip.is_direct {
                     run(&tile);

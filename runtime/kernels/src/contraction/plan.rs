@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::blocking::PANEL;
+use super::blocking::{PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS};
 use super::machine::Machine;
 
@@ -160,16 +160,15 @@ impl Plan {
         Some((plan, cycles))
     }
 
-    /// The cycles that loads of so many vectors of the right operand take for each product, above those of aligned ones: longer
-    /// across lines of the cache, and much longer from lines that compete for a set of it.
-    fn load_cycles(&self, lanes: usize, vectors: usize) -> usize {
+    /// The cycles that loads of so many vectors of the right operand take for each product, above those of aligned ones: longer across
+    /// lines of the cache, and where tiles load them again, but their lines have competed for sets of it. Each is loaded once by the first
+    /// tile, however it is packed.
+    fn load_cycles(&self, lanes: usize, loads: usize, vectors: usize) -> usize {
         let sums = self.sums.as_slice();
-        if sums.iter().any(|each| each.right % LINES_OF_A_SET == 0) {
-            vectors.saturating_mul(COMPETING_LOAD)
-        } else if sums.iter().any(|each| each.right % lanes as i64 != 0) {
-            vectors / 3
-        } else {
-            0
+        match sums.iter().filter_map(competing_load).max() {
+            Some(cycles) => loads.saturating_sub(vectors).saturating_mul(cycles),
+            None if sums.iter().any(|each| each.right % lanes as i64 != 0) => loads / 3,
+            None => 0,
         }
     }
 
@@ -214,7 +213,7 @@ impl Plan {
         // Of every second element, vectors are made of two; those that are not whole are loaded number by number.
         let parts = if innermost.count.is_multiple_of(machine.lanes) { 0 } else { runs * NUMBER_BY_NUMBER };
         let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
-        let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs);
+        let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, vectors);
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
@@ -256,12 +255,29 @@ impl Plan {
     }
 }
 
-/// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the L1 cache.
+/// The cycles to load a vector of the right operand again, above those from the first cache, where the lines for the products of a loop
+/// are all in one set of that cache or in two, and twice as many as these hold. None elsewhere: loads from lines in more sets take no
+/// longer than the operations (Zen 3).
+fn competing_load(sums: &Loop) -> Option<usize> {
+    let lines = sums.count.min(PRODUCTS);
+    match sums.right {
+        0 => None,
+        stride if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => Some(COMPETING_LOAD),
+        stride if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => Some(SECOND_CACHE_LOAD),
+        _ => None,
+    }
+}
+
+/// The lines that a set of the first cache holds.
+const WAYS: usize = 8;
+/// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the first cache.
 const LINES_OF_A_SET: i64 = 1024;
 /// The cycles to load a vector number by number.
 const NUMBER_BY_NUMBER: usize = 20;
-/// The cycles that it takes to load a vector from such a line, above those of others: it comes from the second cache.
+/// The cycles that it takes to load a vector from such a line, above those of others: such lines compete in the second cache, too.
 const COMPETING_LOAD: usize = 8;
+/// The same from lines in two sets: they come from the second cache.
+const SECOND_CACHE_LOAD: usize = 1;
 /// The cycles to begin and to end a tile.
 const TILE: usize = 60;
 /// The same for a strip.
