@@ -185,15 +185,8 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         // SAFETY: as below; there is a first lane.
         let mut lanes = [unsafe { load(first) }; L];
         if stride == 2 && L > 1 {
-            // Two vectors, of which every second element is taken: without a second one, the last element would be beyond the buffer.
             // SAFETY: `lane` checked that the iterations exist, and `Ref::region` that all elements between theirs are within it.
-            let (low, high) = unsafe { (load(first.cast::<[T; L]>()), load(first.add(L - 1).cast::<[T; L]>())) };
-            let mut lane = 0;
-            while lane < L {
-                lanes[lane] = if 2 * lane < L { low[2 * lane] } else { high[2 * lane + 1 - L] };
-                lane += 1;
-            }
-            return lanes;
+            return unsafe { if L >= 8 && size_of::<T>() == 4 { even_by_pairs(first) } else { even(first) } };
         }
         let mut lane = 1;
         while lane < L {
@@ -322,6 +315,51 @@ pub fn keep_iteration_order() {
     unsafe {
         core::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
+}
+
+/// Loads every second element, the first one and the last one of `2 * L - 1` included: of two vectors, the second of which ends there.
+///
+/// # Safety
+/// These elements are valid.
+#[inline(always)]
+unsafe fn even<T: Element, const L: usize>(first: *const T) -> [T; L] {
+    // SAFETY: promised by the caller.
+    let (low, high) = unsafe { (load(first.cast::<[T; L]>()), load(first.add(L - 1).cast::<[T; L]>())) };
+    let mut lanes = low;
+    let mut lane = 0;
+    while lane < L {
+        lanes[lane] = if 2 * lane < L { low[2 * lane] } else { high[2 * lane + 1 - L] };
+        lane += 1;
+    }
+    lanes
+}
+
+/// Two elements of 32 bits, which are aligned as one of them.
+#[derive(Clone, Copy)]
+#[repr(C, packed(4))]
+struct Pair(u64);
+
+/// The same for elements of 32 bits, as numbers of 64 bits: LLVM would load those of long arrays one by one, and insert each into a vector.
+///
+/// # Safety
+/// These elements are valid.
+#[inline(always)]
+unsafe fn even_by_pairs<T: Element, const L: usize>(first: *const T) -> [T; L] {
+    // SAFETY: promised by the caller.
+    let mut lanes = [unsafe { load(first) }; L];
+    let mut lane = 0;
+    while lane < L {
+        // Of the first half the first elements of pairs, of the second half the second ones.
+        let is_first = 2 * lane < L;
+        // SAFETY: promised by the caller, and this type has as many bytes as `T`, of which every bit pattern is a value.
+        unsafe {
+            let Pair(pair) = load(first.add(2 * lane - usize::from(!is_first)).cast());
+            let bits = if is_first == cfg!(target_endian = "little") { pair } else { pair >> 32 };
+            lanes[lane] = core::mem::transmute_copy(&(bits as u32));
+        }
+        lane += 1;
+    }
+    lanes
 }
 
 /// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
