@@ -33,7 +33,7 @@ struct Strip {
     pieces: usize,
     /// Whether all columns are adjacent in the output.
     is_direct: bool,
-    /// Whether its columns are the first ones.
+    /// Whether it is the first one, whose tiles find the left operand out of the cache.
     is_first: bool,
 }
 
@@ -203,7 +203,7 @@ impl<N: Copy> Drive<'_, N> {
                 let count_of_columns = left.min(vectors * lanes);
                 left -= count_of_columns;
                 let is_first = (run, strip) == (0, 0);
-                let strip = Strip { is_first, ..self.strip(&mut walk, count_of_columns, vectors) };
+                let strip = self.strip(&mut walk, (count_of_columns, vectors), is_first);
                 // SAFETY: promised by the caller.
                 unsafe { self.run_strip(&strip, (count, products), base) };
             }
@@ -223,7 +223,7 @@ impl<N: Copy> Drive<'_, N> {
 
     /// Lists the pieces of the next columns.
     #[inline]
-    fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
+    fn strip(&mut self, walk: &mut Walk<'_>, (columns, vectors): (usize, usize), is_first: bool) -> Strip {
         let first = walk.offsets();
         let (mut at, mut pieces, mut is_direct) = (0, 0, self.plan.columns.innermost().output == 1);
         while at < columns {
@@ -236,7 +236,7 @@ impl<N: Copy> Drive<'_, N> {
             is_direct &= from == at as isize;
             (at, pieces) = (at + length, pieces + 1);
         }
-        Strip { first, columns, vectors, pieces, is_direct, is_first: false }
+        Strip { first, columns, vectors, pieces, is_direct, is_first }
     }
 
     /// Runs all tiles of a strip.
@@ -265,6 +265,8 @@ impl<N: Copy> Drive<'_, N> {
             // Less than 2^16 where it is used.
             let stride = self.plan.columns.innermost().right as i32;
             let (listed, products_of_tile) = (self.scratch.tile_rows.as_ptr(), self.scratch.products.as_ptr());
+            let is_memory = matches!(self.left, Operand::Memory(..));
+            let fetches_next = is_memory && strip.is_first && self.plan.cut.has_adjacent_rows_of(products);
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
@@ -280,9 +282,7 @@ impl<N: Copy> Drive<'_, N> {
                     count: products,
                     tail,
                     stride,
-                    fetches_next: strip.is_first
-                        && self.plan.cut.are_rows_adjacent
-                        && products == self.plan.cut.products,
+                    fetches_next,
                 };
                 if strip.is_direct {
                     run(&tile);

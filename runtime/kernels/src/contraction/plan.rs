@@ -41,11 +41,16 @@ pub(super) struct Cut {
     pub(super) vectors: usize,
     /// How many of the strips, the first ones, have a vector more.
     pub(super) wider: usize,
-    /// Whether the left operand of each row follows that of the row before.
-    pub(super) are_rows_adjacent: bool,
+    /// Whether the numbers of the left operand are adjacent, row after row.
+    are_rows_adjacent: bool,
 }
 
 impl Cut {
+    /// Whether the left operand of so many products at once is adjacent, row after row: in one pass over all of them.
+    pub(super) const fn has_adjacent_rows_of(&self, products: usize) -> bool {
+        self.are_rows_adjacent && self.products == products
+    }
+
     fn of(plan: &Plan) -> Cut {
         let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
         let (runs, run) = match plan.packing {
@@ -160,16 +165,14 @@ impl Plan {
         Some((plan, cycles))
     }
 
-    /// The cycles that loads of so many vectors of the right operand take for each product, above those of aligned ones: longer across
-    /// lines of the cache, and where tiles load them again, but their lines have competed for sets of it. Each is loaded once by the first
-    /// tile, however it is packed.
-    fn load_cycles(&self, lanes: usize, loads: usize, vectors: usize) -> usize {
+    /// The cycles that loads of vectors of the right operand take for each product, above those of aligned ones from the first cache: of so
+    /// many loads, some of which load again what tiles of other rows have loaded. Loads across lines of the cache take longer, and so do
+    /// those from lines that have competed for a set of it. What is loaded once takes as long where it is packed.
+    fn load_cycles(&self, lanes: usize, loads: usize, again: usize) -> usize {
         let sums = self.sums.as_slice();
-        match sums.iter().filter_map(competing_load).max() {
-            Some(cycles) => loads.saturating_sub(vectors).saturating_mul(cycles),
-            None if sums.iter().any(|each| each.right % lanes as i64 != 0) => loads / 3,
-            None => 0,
-        }
+        let across_lines = if sums.iter().any(|each| each.right % lanes as i64 != 0) { loads / 3 } else { 0 };
+        let competing = sums.iter().map(competing_load).max().unwrap_or(0);
+        again.saturating_mul(competing).saturating_add(across_lines)
     }
 
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
@@ -213,7 +216,8 @@ impl Plan {
         // Of every second element, vectors are made of two; those that are not whole are loaded number by number.
         let parts = if innermost.count.is_multiple_of(machine.lanes) { 0 } else { runs * NUMBER_BY_NUMBER };
         let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
-        let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, vectors);
+        let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
+        let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
@@ -256,28 +260,27 @@ impl Plan {
 }
 
 /// The cycles to load a vector of the right operand again, above those from the first cache, where the lines for the products of a loop
-/// are all in one set of that cache or in two, and twice as many as these hold. None elsewhere: loads from lines in more sets take no
-/// longer than the operations (Zen 3).
-fn competing_load(sums: &Loop) -> Option<usize> {
-    let lines = sums.count.min(PRODUCTS);
-    match sums.right {
-        0 => None,
-        stride if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => Some(COMPETING_LOAD),
-        stride if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => Some(SECOND_CACHE_LOAD),
-        _ => None,
+/// are all in one set of that cache or in two, and twice as many as these hold. Loads from lines in four sets or more took no longer.
+fn competing_load(each: &Loop) -> usize {
+    let lines = each.count.min(PRODUCTS);
+    match each.right {
+        0 => 0,
+        stride if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => COMPETING_LOAD,
+        stride if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => COMPETING_LOAD_OF_TWO,
+        _ => 0,
     }
 }
 
-/// The lines that a set of the first cache holds.
+/// The lines that a set of the first cache holds: of Zen 3 and Zen 4.
 const WAYS: usize = 8;
 /// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the first cache.
 const LINES_OF_A_SET: i64 = 1024;
 /// The cycles to load a vector number by number.
 const NUMBER_BY_NUMBER: usize = 20;
-/// The cycles that it takes to load a vector from such a line, above those of others: such lines compete in the second cache, too.
+/// The cycles that it takes to load a vector from such a line, above those of others, measured with AVX-512 (Zen 4).
 const COMPETING_LOAD: usize = 8;
-/// The same from lines in two sets: they come from the second cache.
-const SECOND_CACHE_LOAD: usize = 1;
+/// The same where lines compete for two sets, measured with AVX2 (Zen 3).
+const COMPETING_LOAD_OF_TWO: usize = 1;
 /// The cycles to begin and to end a tile.
 const TILE: usize = 60;
 /// The same for a strip.

@@ -311,3 +311,33 @@ fn plans_explain_themselves() {
     assert!(Plan::of(&[each(4, 0, 1, 1)], &Machine::X86_64_V4).is_none());
     assert!(Plan::of(&[each(4, 1, 1, 1); 17], &Machine::X86_64_V4).is_none());
 }
+
+#[test]
+fn lines_compete_only_where_tiles_load_them_again() {
+    // 3 x 3 over 32 maps of 28 x 28 at a distance from each other: 8 rows are one tile.
+    let costed = |rows: usize, distance: i64| {
+        let loops = [
+            each(rows, 784, 288, 0),
+            each(28, 28, 0, 30),
+            each(28, 1, 0, 1),
+            each(32, 0, 9, distance),
+            each(3, 0, 3, 30),
+            each(3, 0, 1, 1),
+        ];
+        Plan::costed(&loops, &Machine::X86_64_V4, [false; 2]).unwrap()
+    };
+    assert_eq!(costed(8, 1024).1, costed(8, 1040).1);
+    assert!(costed(64, 1024).1 >= costed(64, 1040).1);
+}
+
+#[test]
+fn rows_to_be_fetched_follow_each_other() {
+    let cut = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V3).unwrap().cut;
+    // Of 64 rows, at a distance from each other, of a product with 512 x 96, and the same with exchanged operands.
+    let rows = |distance: i64| [each(64, 96, distance, 0), each(512, 0, 1, 96), each(96, 1, 0, 1)];
+    let exchanged = rows(512).map(|each| Loop { left: each.right, right: each.left, ..each });
+    assert!(cut(&rows(512)).has_adjacent_rows_of(512) && cut(&exchanged).has_adjacent_rows_of(512));
+    assert!(!cut(&rows(512)).has_adjacent_rows_of(256) && !cut(&rows(520)).has_adjacent_rows_of(512));
+    let every_second = rows(1024).map(|each| Loop { left: 2 * (each.left % 1024) + each.left / 1024 * 1024, ..each });
+    assert!(!cut(&every_second).has_adjacent_rows_of(512));
+}

@@ -41,7 +41,8 @@ pub(super) struct Tile<N> {
     pub(super) tail: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
-    /// Whether tiles fetch what follows the left operand of their rows, whose numbers are adjacent, row after row.
+    /// Whether tiles fetch the rows of the left operand that follow theirs in memory, those of the next tile or of the next contraction: all
+    /// numbers of these rows are adjacent, and those of one are as many as the products.
     pub(super) fetches_next: bool,
 }
 
@@ -173,19 +174,19 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
             row += 1;
         }
         let mut done = 0;
-        if V::FETCHES && STRIDE == 0 && ROWS > 1 && tile.fetches_next {
+        if V::FETCHES && STRIDE == 0 && ROWS >= 4 && tile.fetches_next {
             let mut next = lefts[0].wrapping_add(ROWS * count);
             while done + 1 < count {
-                // Of eight rows, this is a line.
+                // As many numbers as the rows that follow have for two products: of eight rows, a line.
                 V::fetch(next);
                 next = next.wrapping_add(2 * ROWS);
-                add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done), tail);
-                add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done + 1), tail);
+                add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done), tail);
+                add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(done + 1), tail);
                 done += 2;
             }
         }
         for at in done..count {
-            add_products::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
+            add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
         }
         let mut row = 0;
         while row < ROWS {
@@ -200,7 +201,7 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-unsafe fn add_products<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
+unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
     (lefts, rights): (&[*const V::Number; ROWS], &[*const V::Number; ROWS]),
     product: Product,

@@ -317,7 +317,7 @@ pub fn keep_iteration_order() {
     }
 }
 
-/// Loads every second element, the first one and the last one of `2 * L - 1` included: of two vectors, the second of which ends there.
+/// Loads every second element of `2 * L - 1`, the first and the last included, from two arrays. The second one ends at the last element.
 ///
 /// # Safety
 /// These elements are valid.
@@ -339,7 +339,8 @@ unsafe fn even<T: Element, const L: usize>(first: *const T) -> [T; L] {
 #[repr(C, packed(4))]
 struct Pair(u64);
 
-/// The same for elements of 32 bits, as numbers of 64 bits: LLVM would load those of long arrays one by one, and insert each into a vector.
+/// The same for elements of 32 bits, as numbers of 64 bits: of 8 elements and more of an array, LLVM 22 loads one or two at a time and inserts
+/// them into a vector, which takes twice as long (AVX2).
 ///
 /// # Safety
 /// These elements are valid.
@@ -519,6 +520,16 @@ mod tests {
         let second = grid::<i32, 1>(&reference, 1, [(12, 2)]).unwrap();
         assert_eq!(second.lanes::<8>([4], 0), [9, 11, 13, 15, 17, 19, 21, 23]);
         assert_eq!((second.lanes::<3>([0], 0), second.lanes::<1>([11], 0)), ([1, 3, 5], [23]));
+        assert_eq!(second.lanes::<4>([8], 0), [17, 19, 21, 23]);
+        let floats = buffer(&(0..32u8).flat_map(|number| f32::from(number).to_ne_bytes()).collect::<Vec<u8>>());
+        let second = grid::<f32, 1>(&floats, 1, [(16, 2)]).unwrap();
+        assert_eq!(
+            second.lanes::<16>([0], 0),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|lane| (2 * lane + 1) as f32)
+        );
+        let floats = buffer(&(0..16u8).flat_map(|number| f64::from(number).to_ne_bytes()).collect::<Vec<u8>>());
+        let second = grid::<f64, 1>(&floats, 1, [(8, 2)]).unwrap();
+        assert_eq!(second.lanes::<8>([0], 0), [1., 3., 5., 7., 9., 11., 13., 15.]);
         part.set_lanes([0, 0], 1, [50, 51]);
         part.set_lanes([0, 2], 0, [60, 61]);
         let rows = grid::<i32, 2>(&reference, 0, [(4, 6), (6, 1)]).unwrap();
