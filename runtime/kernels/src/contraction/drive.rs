@@ -33,8 +33,6 @@ struct Strip {
     pieces: usize,
     /// Whether all columns are adjacent in the output.
     is_direct: bool,
-    /// Whether it is the first one, whose tiles find the left operand out of the cache.
-    is_first: bool,
 }
 
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
@@ -196,14 +194,13 @@ impl<N: Copy> Drive<'_, N> {
         }
         let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
-        for run in 0..cut.runs {
+        for _ in 0..cut.runs {
             let mut left = cut.run;
             for strip in 0..cut.strips {
                 let vectors = cut.vectors + usize::from(strip < cut.wider);
                 let count_of_columns = left.min(vectors * lanes);
                 left -= count_of_columns;
-                let is_first = (run, strip) == (0, 0);
-                let strip = self.strip(&mut walk, (count_of_columns, vectors), is_first);
+                let strip = self.strip(&mut walk, count_of_columns, vectors);
                 // SAFETY: promised by the caller.
                 unsafe { self.run_strip(&strip, (count, products), base) };
             }
@@ -223,7 +220,7 @@ impl<N: Copy> Drive<'_, N> {
 
     /// Lists the pieces of the next columns.
     #[inline]
-    fn strip(&mut self, walk: &mut Walk<'_>, (columns, vectors): (usize, usize), is_first: bool) -> Strip {
+    fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
         let first = walk.offsets();
         let (mut at, mut pieces, mut is_direct) = (0, 0, self.plan.columns.innermost().output == 1);
         while at < columns {
@@ -236,7 +233,7 @@ impl<N: Copy> Drive<'_, N> {
             is_direct &= from == at as isize;
             (at, pieces) = (at + length, pieces + 1);
         }
-        Strip { first, columns, vectors, pieces, is_direct, is_first }
+        Strip { first, columns, vectors, pieces, is_direct }
     }
 
     /// Runs all tiles of a strip.
@@ -265,8 +262,10 @@ impl<N: Copy> Drive<'_, N> {
             // Less than 2^16 where it is used.
             let stride = self.plan.columns.innermost().right as i32;
             let (listed, products_of_tile) = (self.scratch.tile_rows.as_ptr(), self.scratch.products.as_ptr());
+            // The tiles of the first columns find the left operand out of the cache.
+            let is_first = strip.first == Offsets::default();
             let is_memory = matches!(self.left, Operand::Memory(..));
-            let fetches_next = is_memory && strip.is_first && self.plan.cut.has_adjacent_rows_of(products);
+            let fetches_next = is_memory && is_first && self.plan.cut.has_adjacent_rows_of(products);
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };

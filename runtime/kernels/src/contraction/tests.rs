@@ -304,7 +304,7 @@ fn plans_explain_themselves() {
         plan(&vector),
         "1 rows x 512 columns, sums of 784; tiles of 1 x 16 in registers; vectors transposed from the left operand"
     );
-    // Lines at 4 KiB from each other, which the tiles of some rows would load again from the second cache, and those of one row once.
+    // Lines at 4 KiB from each other, which the tiles of 64 rows would load again, and that of one row loads once.
     let by_rows = |rows: usize| plan(&[each(rows, 1024, 512, 0), each(512, 0, 1, 1024), each(1024, 1, 0, 1)]);
     assert!(by_rows(64).ends_with("panels of the right operand packed across runs of columns"));
     assert!(by_rows(1).ends_with("vectors loaded from the right operand"));

@@ -181,13 +181,13 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
             // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
             return unsafe { load(first.cast::<[T; L]>()) };
         }
-        // Not by closures, which would not always be inlined into functions for target features.
-        // SAFETY: as below; there is a first lane.
-        let mut lanes = [unsafe { load(first) }; L];
         if stride == 2 && L > 1 {
             // SAFETY: `lane` checked that the iterations exist, and `Ref::region` that all elements between theirs are within it.
             return unsafe { if L >= 8 && size_of::<T>() == 4 { even_by_pairs(first) } else { even(first) } };
         }
+        // Not by closures, which would not always be inlined into functions for target features.
+        // SAFETY: as below; there is a first lane.
+        let mut lanes = [unsafe { load(first) }; L];
         let mut lane = 1;
         while lane < L {
             // SAFETY: `lane` checked that the iteration exists, and `Ref::region` that its element is within the buffer.
