@@ -55,15 +55,9 @@ impl<N: Copy> Drive<'_, N> {
         let plan = self.plan;
         let Cut { batches, rows: rows_of_all, products: products_of_all, .. } = plan.cut;
         let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
-        let (mut sums, mut products_left) = (Walk::new(&plan.sums), products_of_all);
-        while products_left > 0 {
-            // In parts of the same size.
-            let products = match products_left {
-                ..=PRODUCTS => products_left,
-                more => more.div_ceil(more.div_ceil(PRODUCTS)),
-            };
-            products_left -= products;
-            let first = self.list_products(&mut sums, products, products_of_all);
+        for first_product in (0..products_of_all).step_by(plan.cut.pass) {
+            let products = plan.cut.pass.min(products_of_all - first_product);
+            let first = self.list_products(first_product, products);
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
                 let count = self.list_rows(&mut rows, rows_left.min(at_once), rows_of_all);
@@ -135,20 +129,24 @@ impl<N: Copy> Drive<'_, N> {
             || [self.left, self.right].iter().any(|operand| matches!(operand, Operand::Computed(..)))
     }
 
-    /// Lists the offsets of some of so many products, relative to those of the first, which are returned.
-    fn list_products(&mut self, sums: &mut Walk<'_>, count: usize, of: usize) -> Offsets {
+    /// Lists the offsets of so many products from one on, relative to those of the first, which are returned.
+    fn list_products(&mut self, first: usize, count: usize) -> Offsets {
+        let mut sums = Walk::at(&self.plan.sums, first);
         let first = sums.offsets();
-        // Most often, the contraction before was of the same plan: that of another workgroup.
+        // Most often, the pass before was of the same plan: that of another workgroup. The first one is the longest.
         if self.scratch.plan_of_products == self.number {
             return first;
         }
         let (keeps, number, step) = (self.packs_rows(), self.number_of_lists(), self.plan.sums.innermost());
         let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, plan_of_products, .. } =
             &mut *self.scratch;
-        *plan_of_products = if count == of { number } else { 0 };
+        *plan_of_products = if self.plan.cut.are_passes_alike { number } else { 0 };
+        // Those of the other iterations of the outermost loop are as far apart as those of the first one.
+        let (period, outermost) = (self.plan.cut.period, self.plan.sums.outermost());
+        let walked = if self.plan.sums.as_slice().len() > 1 { count.min(period) } else { count };
         let mut at = 0;
-        while at < count {
-            let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
+        while at < walked {
+            let (offsets, run) = (sums.offsets(), sums.run().min(walked - at));
             let (left, right) = (offsets.left.wrapping_sub(first.left), offsets.right.wrapping_sub(first.right));
             let mut next = Product { left: left as isize, right: right as isize };
             for product in &mut products[at..at + run] {
@@ -160,6 +158,12 @@ impl<N: Copy> Drive<'_, N> {
             at += run;
         }
         let products = &mut products[..count];
+        for at in walked..count {
+            let Product { left, right } = products[at - walked];
+            let (left, right) =
+                (left.wrapping_add(outermost.left as isize), right.wrapping_add(outermost.right as isize));
+            products[at] = Product { left, right };
+        }
         if keeps {
             sources[..count].copy_from_slice(products);
         }

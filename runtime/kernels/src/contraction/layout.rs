@@ -66,6 +66,11 @@ impl Layout {
     /// read as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
     pub const PANEL: usize = 64;
 
+    /// Stretches of a panel that are read by turns: one after the other of its lines is in the next stretch. So a processor fetches ahead in
+    /// as many pages, which took three quarters of the time where panels were in memory, and as long as one stretch in a cache. It was
+    /// no faster with eight.
+    const STRETCHES: usize = 4;
+
     /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
     /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than
     /// `most`, because several iterations have the same.
@@ -77,8 +82,8 @@ impl Layout {
         most: usize,
     ) -> Option<Layout> {
         // In panels, or in lines where those make too many axes.
-        let candidate = |panel: usize| Layout::candidate(loops, side, panel);
-        let layout = candidate(Layout::PANEL).or_else(|| candidate(usize::MAX))?;
+        let candidate = |panel: usize, stretches: usize| Layout::candidate(loops, side, panel, stretches);
+        let layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
         if layout.elements() > most {
             return None;
         }
@@ -90,17 +95,26 @@ impl Layout {
         let (plan, cycles) = costed(layout.loops())?;
         // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
         let [.., Axis { count: line, .. }] = layout.axes;
-        let is_in_pieces = plan.columns_loaded_by_tiles().is_some_and(|columns| columns < line);
-        (!is_in_pieces && cycles < costed(loops)?.1).then_some(layout)
+        let pieces = plan.columns_loaded_by_tiles();
+        if pieces.is_some_and(|columns| columns < line) || cycles >= costed(loops)?.1 {
+            return None;
+        }
+        // What is read once comes from memory.
+        let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= line;
+        let by_turns = if is_read_once { candidate(Layout::PANEL, Layout::STRETCHES) } else { None };
+        Some(by_turns.unwrap_or(layout))
     }
 
-    fn candidate(loops: &[Loop], side: Side, panel: usize) -> Option<Layout> {
+    /// A layout of panels with so many columns, each of which has so many stretches.
+    fn candidate(loops: &[Loop], side: Side, panel: usize, stretches: usize) -> Option<Layout> {
         let mut merged = List::merged(loops)?;
         let columns = merged.columns(side)?;
         if side.stride(&merged.as_slice()[columns]) == 1 {
             return None;
         }
         let columns = merged.split(columns, panel)?;
+        // By turns: the innermost of two loops that sum moves to the next stretch.
+        let turns = if stretches > 1 { Some(merged.split_sums(side, stretches)?) } else { None };
         let loops = merged.as_slice();
         let count = loops.len();
         let mut layout = Layout { count, ..Layout::default() };
@@ -110,7 +124,8 @@ impl Layout {
                 move |at: &usize| *at != columns && (loops[*at].output == 0) == sums && side.stride(&loops[*at]) != 0;
             (0..count).filter(is_other)
         };
-        let order = others(false).chain(others(true)).chain([columns]);
+        let sums = others(true).filter(move |at| Some(*at) != turns);
+        let order = others(false).chain(turns).chain(sums).chain([columns]);
         let unused = MAX_AXES.checked_sub(order.clone().count())?;
         layout.axes = [Axis { count: 1, stride: 0 }; MAX_AXES];
         for (axis, at) in layout.axes[unused..].iter_mut().zip(order.clone()) {
@@ -163,6 +178,16 @@ impl List {
     fn columns(&self, side: Side) -> Option<usize> {
         let is_column = |each: &Loop| each.output != 0 && side.stride(each) != 0 && side.other().stride(each) == 0;
         (0..self.count).filter(|at| is_column(&self.loops[*at])).max_by_key(|at| self.loops[*at].count)
+    }
+
+    /// Splits the innermost loop that sums, and moves both operands, into two, of which the inner one has that trip count. Returns its
+    /// position. None where that is not the last loop, or its trip count no multiple.
+    fn split_sums(&mut self, side: Side, length: usize) -> Option<usize> {
+        let at = self.count.checked_sub(1)?;
+        let last = self.loops[at];
+        let is_sum = last.output == 0 && side.stride(&last) != 0;
+        let inner = if is_sum { self.split(at, length)? } else { at };
+        (inner != at).then_some(inner)
     }
 
     /// Splits a loop whose trip count is a multiple of `length`, and more, into two, of which the inner one has that trip count. Returns the
@@ -225,7 +250,8 @@ mod tests {
     fn matrices_by_columns_are_transposed() {
         let loops = [each(64, 1, 0, 256), each(256, 0, 1, 1)];
         let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
-        assert_eq!(transposed.as_deref(), Some(&[each(64, 1, 0, 1), each(256, 0, 1, 64)][..]));
+        let by_turns = [each(64, 1, 0, 1), each(64, 0, 4, 64), each(4, 0, 1, 64 * 64)];
+        assert_eq!(transposed.as_deref(), Some(&by_turns[..]));
         // The vector, which has no columns, and a matrix by rows.
         assert_eq!(layout(&loops, Side::Left), None);
         assert_eq!(layout(&[each(64, 1, 0, 1), each(256, 0, 1, 64)], Side::Right), None);

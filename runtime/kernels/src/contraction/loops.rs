@@ -109,6 +109,12 @@ impl Loops {
         end.is_some() && !self.as_slice().is_empty()
     }
 
+    /// The outermost loop, or one of a single iteration.
+    #[inline]
+    pub(super) fn outermost(&self) -> Loop {
+        self.as_slice().first().copied().unwrap_or(Loop { count: 1, ..Loop::default() })
+    }
+
     /// The innermost loop, or one of a single iteration.
     #[inline]
     pub(super) fn innermost(&self) -> Loop {
@@ -185,6 +191,18 @@ impl<'a> Walk<'a> {
     #[inline]
     pub(super) fn new(loops: &'a Loops) -> Walk<'a> {
         Walk { loops: loops.as_slice(), indices: [0; MAX_OF_A_KIND], offsets: Offsets::default() }
+    }
+
+    /// From an iteration on.
+    pub(super) fn at(loops: &'a Loops, mut iteration: usize) -> Walk<'a> {
+        let mut walk = Walk::new(loops);
+        for (at, each) in walk.loops.iter().enumerate().rev() {
+            let count = each.count.max(1);
+            walk.indices[at] = iteration % count;
+            walk.offsets = walk.offsets.after(iteration % count, each);
+            iteration /= count;
+        }
+        walk
     }
 
     /// The present iteration.
@@ -273,6 +291,10 @@ mod tests {
         }
         walk.advance(4);
         assert_eq!(walk.offsets(), Offsets { output: 10, left: 0, right: 7 });
+        let mut walk = Walk::at(&loops, 15);
+        assert_eq!((walk.offsets(), walk.run()), (Offsets { output: 103, left: 1, right: 3 }, 1));
+        walk.advance(1);
+        assert_eq!((walk.offsets(), walk.run()), (Offsets { output: 110, left: 1, right: 7 }, 4));
         let none = Loops::default();
         let mut single = Walk::new(&none);
         assert_eq!((single.run(), single.offsets()), (1, Offsets::default()));

@@ -32,6 +32,12 @@ pub(super) struct Cut {
     pub(super) batches: usize,
     pub(super) rows: usize,
     pub(super) products: usize,
+    /// Products of an iteration of the outermost loop that sums.
+    pub(super) period: usize,
+    /// Products of a pass over the output: all, or a part of them, in passes of about the same length.
+    pub(super) pass: usize,
+    /// Whether the operands of each pass are as far from its first ones as those of the other passes.
+    pub(super) are_passes_alike: bool,
     pub(super) runs: usize,
     /// Columns of a run.
     pub(super) run: usize,
@@ -63,7 +69,25 @@ impl Cut {
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
         let are_rows_adjacent =
             plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
-        Cut { batches, rows, products, runs, run, strips, vectors, wider, are_rows_adjacent }
+        // Passes that begin with an iteration of the outermost loop are alike.
+        let period = (products / plan.sums.outermost().count.max(1)).max(1);
+        let even = products.div_ceil(products.div_ceil(PRODUCTS).max(1)).max(1);
+        let pass = even.checked_next_multiple_of(period).filter(|aligned| *aligned <= PRODUCTS).unwrap_or(even);
+        let are_passes_alike = pass >= products || pass.is_multiple_of(period);
+        Cut {
+            batches,
+            rows,
+            products,
+            period,
+            pass,
+            are_passes_alike,
+            runs,
+            run,
+            strips,
+            vectors,
+            wider,
+            are_rows_adjacent,
+        }
     }
 }
 
