@@ -135,15 +135,23 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    scratch::with(|kept, scratch| {
+    let rest = scratch::with(|kept, scratch| {
         let Some((plan, number)) = kept.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
-            return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+            unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+            return None;
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
         unsafe { drive::Drive { plan, number, tiles, output, initial, left, right, scratch }.run() };
+        if plan.rest == 0 { None } else { plan.loops_of_rest() }
     });
+    if let Some((loops, count, first)) = rest {
+        let output = (output.wrapping_offset(first.output as isize), initial);
+        let (left, right) = (left.moved(first.left), right.moved(first.right));
+        // SAFETY: promised by the caller: these are the other iterations.
+        unsafe { contract_on::<O>(level, sums, output, left, right, &loops[..count]) };
+    }
 }
 
 /// Runs the loops as they stand, from the elements at the given offsets of output, left and right.

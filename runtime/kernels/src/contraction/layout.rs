@@ -96,7 +96,9 @@ impl Layout {
         // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
         let [.., Axis { count: line, .. }] = layout.axes;
         let pieces = plan.columns_loaded_by_tiles();
-        if pieces.is_some_and(|columns| columns < line) || cycles >= costed(loops)?.1 {
+        // If only the rest of the columns gained by it, the others would lose rows that are adjacent.
+        let is_for_rest = plan.rest != 0;
+        if is_for_rest || pieces.is_some_and(|columns| columns < line) || cycles >= costed(loops)?.1 {
             return None;
         }
         // What is read once comes from memory.

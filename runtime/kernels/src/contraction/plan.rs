@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::blocking::{PANEL, PRODUCTS};
-use super::loops::{Kinds, Loop, Loops, MAX_LOOPS};
+use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
 
 /// Where vectors of the right operand are loaded from.
@@ -60,8 +60,8 @@ impl Cut {
     fn of(plan: &Plan) -> Cut {
         let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
         let (runs, run) = match plan.packing {
-            Packing::CrossingPanels => (1, columns),
-            _ => (columns / innermost.max(1), innermost),
+            Packing::CrossingPanels => (1, columns - plan.rest),
+            _ => (columns / innermost.max(1), innermost - plan.rest),
         };
         let vectors = run.div_ceil(plan.lanes);
         let strips = vectors.div_ceil(plan.vectors);
@@ -120,6 +120,8 @@ pub struct Plan {
     pub(super) across: Loop,
     /// The operands are exchanged: left is right.
     pub(super) is_swapped: bool,
+    /// The last columns, which are a contraction of their own: a part of a vector.
+    pub(super) rest: usize,
     pub(super) packing: Packing,
     /// Elements in a vector.
     pub(super) lanes: usize,
@@ -179,14 +181,50 @@ impl Plan {
             sums,
             across: Loop { count: 1, ..Loop::default() },
             is_swapped,
+            rest: 0,
             packing: Packing::None,
             lanes: machine.lanes,
             vectors: 1,
             cut: Cut::default(),
             tile_rows: 1,
         };
-        let cycles = if columns.as_slice().is_empty() { usize::MAX } else { plan.choose(machine, is_computed) };
-        Some((plan, cycles))
+        if columns.as_slice().is_empty() {
+            return Some((plan, usize::MAX));
+        }
+        let without = plan.without_rest(machine, is_computed);
+        let cycles = plan.choose(machine, is_computed);
+        Some(without.filter(|(_, less)| *less < cycles).unwrap_or((plan, cycles)))
+    }
+
+    /// The same where the last columns, which fill a quarter of a vector at most, are a contraction of their own: of a matrix and a vector,
+    /// say, along whose rows vectors are then. Squares of odd numbers have one such column. None if there are none.
+    fn without_rest(&self, machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
+        let mut plan = *self;
+        let columns = plan.columns.count();
+        plan.rest = columns % machine.lanes;
+        if plan.rest == 0
+            || 4 * plan.rest > machine.lanes
+            || columns < machine.lanes
+            || plan.rest > plan.columns.innermost().count
+        {
+            return None;
+        }
+        let cycles = plan.choose(machine, is_computed);
+        let (loops, count, _) = plan.loops_of_rest()?;
+        let (_, rest) = Plan::costed(&loops[..count], machine, is_computed)?;
+        Some((plan, cycles.saturating_add(rest).saturating_add(CONTRACTION)))
+    }
+
+    /// The contraction of the last columns: its loops, how many there are, and how far its first elements are.
+    pub(super) fn loops_of_rest(&self) -> Option<([Loop; MAX_LOOPS], usize, Offsets)> {
+        let (mut loops, mut count) = ([Loop::default(); MAX_LOOPS], 0);
+        let columns = Loop { count: self.rest, ..self.columns.innermost() };
+        for each in [&self.batch, &self.rows, &Loops::of(columns), &self.sums].iter().flat_map(|kind| kind.as_slice()) {
+            *loops.get_mut(count)? = if self.is_swapped { each.swapped() } else { *each };
+            count += 1;
+        }
+        let first = Walk::at(&self.columns, self.columns.count() - self.rest).offsets();
+        Some((loops, count, if self.is_swapped { first.swapped() } else { first }))
     }
 
     /// The cycles that loads of vectors of the right operand take for each product, above those of aligned ones from the first cache: of so
@@ -201,16 +239,16 @@ impl Plan {
 
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
     fn choose(&mut self, machine: &Machine, [is_left_computed, is_computed]: [bool; 2]) -> usize {
-        let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
+        let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
         let innermost = self.columns.innermost();
-        let runs = columns / innermost.count.max(1);
-        let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, runs, innermost.count);
+        let runs = self.columns.count() / innermost.count.max(1);
+        let run = if runs == 1 { columns } else { innermost.count };
+        let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, runs, run);
         let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, 1, columns);
-        let separate =
-            Tiling::of(machine.lanes, (machine.separate.len(), machine.separate), true, runs, rows, innermost.count);
+        let separate = Tiling::of(machine.lanes, (machine.separate.len(), machine.separate), true, runs, rows, run);
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are. Two
         // chunks are the shorter ones, which overlap.
-        let vectors = runs * innermost.count.div_ceil(machine.lanes);
+        let vectors = runs * run.div_ceil(machine.lanes);
         let pieces = if runs > 1 && innermost.count < machine.lanes { 4 * runs } else { 2 * vectors };
         let is_transposable = self.sums.is_contiguous(|each| each.right) && !is_computed;
         let packing = match innermost.right {
@@ -219,20 +257,13 @@ impl Plan {
             _ if is_transposable => PACKED_TRANSPOSITION * vectors,
             _ => pieces + columns,
         };
-        // Each row of a tile is copied from the output and back, unless it is there as it is.
-        let is_row_adjacent = self.rows.is_contiguous(|each| each.output);
-        let moving = match innermost.output {
-            1 if self.columns.is_contiguous(|each| each.output) => 0,
-            1 => 2 * rows * pieces,
-            _ if is_row_adjacent => TRANSPOSED_THERE_AND_BACK * rows * vectors,
-            _ => 2 * rows * (pieces + columns),
-        };
+        let moving = self.moving_cycles(rows, columns, (pieces, vectors));
         let moving_within = if innermost.output == 1 { 0 } else { moving };
         let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
         // How often the batch repeats what follows, compared with a run of all lanes.
         let repeated = across.as_ref().map_or(1, |across| self.batch.as_slice()[across.at].count);
         let whole = |tiling: Tiling, packing: usize, moving: usize| {
-            let cycles = tiling.cycles.saturating_add(packing).saturating_mul(products).saturating_add(moving);
+            let cycles = tiling.cycles().saturating_add(packing).saturating_mul(products).saturating_add(moving);
             cycles.saturating_add(tiling.beginning).saturating_mul(repeated)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
@@ -242,31 +273,56 @@ impl Plan {
         let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
         let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
         let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
-        let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
+        let is_near = innermost.right.unsigned_abs() < 1 << 16;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
         let transposed =
             Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
+        let transposed = Tiling { busy: transposed.busy.saturating_add(transposing), ..transposed };
         let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
-        let unpacked = only_if(innermost.right == 1 && !is_computed, whole(within, loading, moving_within));
+        // The last columns are left to another contraction only where they are the end of all.
+        let (is_whole, is_cut_once) = (self.rest == 0, self.rest == 0 || runs == 1);
+        let is_unpacked = innermost.right == 1 && !is_computed && is_cut_once;
+        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole;
         let ways = [
-            (whole(within, packing, moving_within), Packing::Panels, within),
+            (only_if(is_cut_once, whole(within, packing, moving_within)), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (unpacked, Packing::None, within),
+            (only_if(is_unpacked, whole(within, loading, moving_within)), Packing::None, within),
+            (only_if(is_separate, whole(separate, splitting, 0)), Packing::Separate, separate),
             (
-                only_if((is_adjacent || is_even) && rows == 1, whole(separate, splitting, 0)),
-                Packing::Separate,
-                separate,
+                only_if(is_transposable && is_near && is_whole, whole(transposed, 0, moving_within)),
+                Packing::Transposed,
+                transposed,
             ),
-            (only_if(is_transposable && is_near, whole(transposed, transposing, 0)), Packing::Transposed, transposed),
-            (across.as_ref().map_or(usize::MAX, |across| across.cycles), Packing::Across, Tiling::ACROSS),
+            (
+                across.as_ref().filter(|_| is_whole).map_or(usize::MAX, |across| across.cycles),
+                Packing::Across,
+                Tiling::ACROSS,
+            ),
         ];
         let [first, others @ ..] = ways;
         let (cycles, packing, tiling) =
             others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
-        match (packing, across) {
+        self.arrange(across.as_ref());
+        cycles
+    }
+
+    /// The cycles to copy rows of tiles from the output and back, unless they are there as they are.
+    fn moving_cycles(&self, rows: usize, columns: usize, (pieces, vectors): (usize, usize)) -> usize {
+        let is_row_adjacent = self.rows.is_contiguous(|each| each.output);
+        match self.columns.innermost().output {
+            1 if self.columns.is_contiguous(|each| each.output) => 0,
+            1 => 2 * rows * pieces,
+            _ if is_row_adjacent => TRANSPOSED_THERE_AND_BACK * rows * vectors,
+            _ => 2 * rows * (pieces + columns),
+        }
+    }
+
+    /// Makes the loops those that tiles of the packing run over.
+    fn arrange(&mut self, across: Option<&Across>) {
+        match (self.packing, across) {
             (Packing::Separate, _) => {
                 // A row is an iteration of the other loops of the columns.
                 self.rows = self.columns;
@@ -279,7 +335,6 @@ impl Plan {
             }
             _ => {}
         }
-        cycles
     }
 }
 
@@ -305,6 +360,8 @@ const NUMBER_BY_NUMBER: usize = 20;
 const COMPETING_LOAD: usize = 8;
 /// The same where lines compete for two sets, measured with AVX2 (Zen 3).
 const COMPETING_LOAD_OF_TWO: usize = 1;
+/// The cycles to begin and to end a contraction.
+const CONTRACTION: usize = 500;
 /// The cycles to begin and to end a tile.
 const TILE: usize = 60;
 /// The same for a strip.
@@ -352,12 +409,15 @@ const PACKED_TRANSPOSITION: usize = 8;
 /// From the output to a tile and back: each element is in another line of the cache.
 const TRANSPOSED_THERE_AND_BACK: usize = 24;
 
-/// A cut of rows and columns into tiles, and the cycles of all tiles for each product.
+/// A cut of rows and columns into tiles, and what all tiles take for each product.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     vectors: usize,
     rows: usize,
-    cycles: usize,
+    /// The cycles of arithmetic or of loads, whichever are more.
+    busy: usize,
+    /// The cycles that sums wait.
+    waiting: usize,
     /// The vectors of the right operand that all tiles of a run load for each product.
     vectors_loaded: usize,
     /// The cycles to begin all tiles and strips.
@@ -366,7 +426,7 @@ struct Tiling {
 
 impl Tiling {
     /// Of [`Packing::Across`].
-    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, vectors_loaded: 0, beginning: 0 };
+    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, busy: 0, waiting: 0, vectors_loaded: 0, beginning: 0 };
 
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors. Strips have at most the usual number of
     /// vectors, or more where tiles hold all rows.
@@ -386,14 +446,22 @@ impl Tiling {
         let strips = vectors.div_ceil(widest);
         let width = vectors.div_ceil(strips);
         let tile = tile_rows[width - 1];
-        // Two multiplications and additions, or two loads, a cycle; and an addition of a sum waits four cycles for the one before.
+        // Two multiplications and additions, or two loads, a cycle, of numbers that are broadcast four in three cycles (Zen 3: tiles of 8 and
+        // of 10 rows of a vector); and an addition of a sum waits four cycles for the one before.
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
         let arithmetic = rows.saturating_mul(vectors);
         let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
-        let loads = rows.saturating_mul(strips).saturating_add(vectors_loaded);
-        let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
+        let numbers = rows.saturating_mul(strips);
+        let broadcasts = if is_separate { numbers / 2 } else { numbers.saturating_mul(3) / 4 };
+        let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
+        let waiting = tiles.saturating_mul(4).saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, cycles, vectors_loaded, beginning }
+        Tiling { vectors: width, rows: tile, busy, waiting, vectors_loaded, beginning }
+    }
+
+    /// The cycles of all tiles for each product.
+    fn cycles(&self) -> usize {
+        self.busy.max(self.waiting)
     }
 }
 
@@ -412,6 +480,9 @@ impl fmt::Display for Plan {
         let (rows, columns, sums) = (self.rows.count(), self.columns.count(), self.sums.count());
         write!(f, "{rows} rows x {columns} columns, sums of {sums}; tiles of {} x ", self.tile_rows.min(rows))?;
         write!(f, "{} in registers; ", self.vectors * self.lanes)?;
+        if self.rest != 0 {
+            write!(f, "the last {} columns by themselves; ", self.rest)?;
+        }
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),

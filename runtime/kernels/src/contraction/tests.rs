@@ -333,6 +333,33 @@ fn plans_explain_themselves() {
 }
 
 #[test]
+fn columns_of_a_part_of_a_vector_are_a_contraction_of_their_own() {
+    let mut random = Random(9);
+    for (rows, columns, products) in [(64, 17, 90), (40, 33, 90), (64, 49, 90), (40, 50, 90), (40, 49, 800)] {
+        let (c, p) = (columns as i64, products as i64);
+        let batch = each(2, 64 * c, 0, p * c);
+        check::<FmaF32>(&mut random, &[batch, each(rows, c, p, 0), each(products, 0, 1, c), each(columns, 1, 0, 1)]);
+        // The same transposed: the operands are exchanged.
+        check::<MulAddI32>(&mut random, &[each(columns, 1, 1, 0), each(rows, c, 0, p), each(products, 0, c, 1)]);
+    }
+    check::<FmaF32>(&mut random, &convolution(64, 7, 8, 3, 1));
+    let rest = |loops: &[Loop]| {
+        let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
+        let (loops, count, first) = plan.loops_of_rest().unwrap();
+        (plan.rest, loops[..count].to_vec(), (first.output, first.left, first.right))
+    };
+    // The last pixel of maps of 7 x 7, which are within maps of 10 x 10.
+    let of_pixel = [each(64, 49, 576, 0), each(1, 1, 0, 1), each(64, 0, 9, 100), each(3, 0, 3, 10), each(3, 0, 1, 1)];
+    assert_eq!(rest(&convolution(64, 7, 64, 3, 1)), (1, of_pixel.to_vec(), (48, 0, 66)));
+    // A whole vector, none that is worth it, and too much of one.
+    for (rows, columns) in [(64, 48), (2, 49), (64, 53)] {
+        let c = columns as i64;
+        let loops = [each(rows, c, 512, 0), each(512, 0, 1, c), each(columns, 1, 0, 1)];
+        assert_eq!(Plan::of(&loops, &Machine::X86_64_V3).unwrap().rest, 0, "{rows} {columns}");
+    }
+}
+
+#[test]
 fn lines_compete_only_where_tiles_load_them_again() {
     // 3 x 3 over 32 maps of 28 x 28 at a distance from each other: 8 rows are one tile.
     let costed = |rows: usize, distance: i64| {
