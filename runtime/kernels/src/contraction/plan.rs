@@ -71,9 +71,10 @@ impl Cut {
             plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
         // Passes that begin with an iteration of the outermost loop are alike.
         let period = (products / plan.sums.outermost().count.max(1)).max(1);
-        let even = products.div_ceil(products.div_ceil(PRODUCTS).max(1)).max(1);
-        let pass = even.checked_next_multiple_of(period).filter(|aligned| *aligned <= PRODUCTS).unwrap_or(even);
-        let are_passes_alike = pass >= products || pass.is_multiple_of(period);
+        let are_passes_alike = period <= PRODUCTS;
+        let (count, each) = if are_passes_alike { (products / period, period) } else { (products, 1) };
+        let passes = count.div_ceil(PRODUCTS / each).max(1);
+        let pass = (count.div_ceil(passes) * each).max(1);
         Cut {
             batches,
             rows,
