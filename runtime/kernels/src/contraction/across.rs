@@ -158,6 +158,7 @@ impl<N: Copy> Drive<'_, N> {
                 products: self.scratch.products.as_ptr(),
                 count: products,
                 tail: lanes,
+                vectors: 1,
                 stride: 0,
                 fetches_next: false,
             };

@@ -14,6 +14,8 @@ pub(super) const NUMBERS_OF_A_LINE: usize = 16;
 pub(super) const LANES: usize = 16;
 /// The most columns of a strip.
 pub(super) const COLUMNS: usize = 64;
+/// The most columns that several products are added to at once: the sums are in half of the first cache.
+pub(super) const GAXPY_COLUMNS: usize = 4096;
 /// Elements of a panel.
 pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
 /// The most rows of a tile.

@@ -7,7 +7,7 @@ use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, Piece};
 use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
-use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
+use super::tile::{Product, Row, Run, Tile, Tiles};
 
 /// A contraction under way.
 pub(super) struct Drive<'a, N: 'static> {
@@ -211,15 +211,17 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// The tiles by their sizes.
-    fn sizes(&self) -> Sizes<N> {
-        match self.plan.packing {
+    /// The tiles of so many vectors: by their numbers of rows, descending to 1.
+    fn sizes(&self, vectors: usize) -> &'static [(usize, Run<N>)] {
+        let by_width = match self.plan.packing {
+            Packing::Gaxpy => return self.tiles.gaxpy,
             Packing::Separate if self.plan.columns.innermost().right == 2 => self.tiles.separate_even,
             Packing::Separate => self.tiles.separate,
             Packing::Transposed => self.tiles.transposed,
             Packing::Across => self.tiles.across,
             Packing::None | Packing::Panels | Packing::CrossingPanels => self.tiles.by_width,
-        }
+        };
+        by_width[vectors - 1]
     }
 
     /// Lists the pieces of the next columns.
@@ -247,9 +249,10 @@ impl<N: Copy> Drive<'_, N> {
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
             let right = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Transposed) => {
-                    address.wrapping_offset(first.right as isize)
-                }
+                (
+                    Operand::Memory(address),
+                    Packing::None | Packing::Gaxpy | Packing::Separate | Packing::Transposed,
+                ) => address.wrapping_offset(first.right as isize),
                 (operand, _) => {
                     self.list_in_panel(width, products);
                     self.pack_right(operand.moved(first.right), strip, width, products);
@@ -262,7 +265,7 @@ impl<N: Copy> Drive<'_, N> {
             };
             let output = self.output.wrapping_offset(first.output as isize);
             let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
-            let sizes = self.sizes()[strip.vectors - 1];
+            let sizes = self.sizes(strip.vectors);
             // Less than 2^16 where it is used.
             let stride = self.plan.columns.innermost().right as i32;
             let (listed, products_of_tile) = (self.scratch.tile_rows.as_ptr(), self.scratch.products.as_ptr());
@@ -284,6 +287,7 @@ impl<N: Copy> Drive<'_, N> {
                     products: products_of_tile,
                     count: products,
                     tail,
+                    vectors: strip.vectors,
                     stride,
                     fetches_next,
                 };

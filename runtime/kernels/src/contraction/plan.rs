@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::blocking::{PANEL, PRODUCTS};
+use super::blocking::{GAXPY_COLUMNS, PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
 
@@ -11,8 +11,11 @@ use super::machine::Machine;
 pub enum Packing {
     /// From the operand: along the innermost loop of the columns, its elements are adjacent.
     None,
-    /// The same, where the other loops of the columns are the rows: each row of a tile has vectors of its own, and all have the
-    /// same left operand. Vectors may hold every second element.
+    /// The same for one row, with more columns than a tile holds: the columns of several products at once are added to sums in memory, so
+    /// that a matrix by rows is read as it is stored.
+    Gaxpy,
+    /// From the operand as [`Packing::None`], where the other loops of the columns are the rows: each row of a tile has vectors of its own,
+    /// and all have the same left operand. Vectors may hold every second element.
     Separate,
     /// From the operand, whose elements are adjacent along the products: some products of a vector of columns are loaded at once, and
     /// transposed in registers.
@@ -285,11 +288,15 @@ impl Plan {
         // The last columns are left to another contraction only where they are the end of all.
         let (is_whole, is_cut_once) = (self.rest == 0, self.rest == 0 || runs == 1);
         let is_unpacked = innermost.right == 1 && !is_computed && is_cut_once;
+        let gaxpy = Tiling::gaxpy(machine.lanes, runs, run);
+        let is_gaxpy =
+            is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
         let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole;
         let ways = [
             (only_if(is_cut_once, whole(within, packing, moving_within)), Packing::Panels, within),
             (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (only_if(is_unpacked, whole(within, loading, moving_within)), Packing::None, within),
+            (only_if(is_unpacked && !is_gaxpy, whole(within, loading, moving_within)), Packing::None, within),
+            (only_if(is_gaxpy, whole(gaxpy, 0, 0)), Packing::Gaxpy, gaxpy),
             (only_if(is_separate, whole(separate, splitting, 0)), Packing::Separate, separate),
             (
                 only_if(is_transposable && is_near && is_whole, whole(transposed, 0, moving_within)),
@@ -429,6 +436,22 @@ impl Tiling {
     /// Of [`Packing::Across`].
     const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, busy: 0, waiting: 0, vectors_loaded: 0, beginning: 0 };
 
+    /// Of [`Packing::Gaxpy`]: sums are loaded and stored once for eight products.
+    fn gaxpy(lanes: usize, runs: usize, columns: usize) -> Tiling {
+        let vectors = columns.div_ceil(lanes);
+        let strips = columns.div_ceil(GAXPY_COLUMNS);
+        let busy = (vectors / 2 + vectors / 8).saturating_mul(runs);
+        let beginning = STRIP.saturating_mul(strips).saturating_mul(runs);
+        Tiling {
+            vectors: vectors.div_ceil(strips.max(1)),
+            rows: 1,
+            busy,
+            waiting: 0,
+            vectors_loaded: vectors,
+            beginning,
+        }
+    }
+
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors. Strips have at most the usual number of
     /// vectors, or more where tiles hold all rows.
     fn of(
@@ -480,13 +503,15 @@ impl fmt::Display for Plan {
         }
         let (rows, columns, sums) = (self.rows.count(), self.columns.count(), self.sums.count());
         write!(f, "{rows} rows x {columns} columns, sums of {sums}; tiles of {} x ", self.tile_rows.min(rows))?;
-        write!(f, "{} in registers; ", self.vectors * self.lanes)?;
+        let place = if self.packing == Packing::Gaxpy { "in memory" } else { "in registers" };
+        write!(f, "{} {place}; ", self.vectors * self.lanes)?;
         if self.rest != 0 {
             write!(f, "the last {} columns by themselves; ", self.rest)?;
         }
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),
+            Packing::Gaxpy => write!(f, "vectors loaded from the {right} operand, of eight products at once"),
             Packing::Across => write!(f, "lanes across {} iterations of the batch", self.across.count),
             Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
             Packing::Transposed => write!(f, "vectors transposed from the {right} operand"),

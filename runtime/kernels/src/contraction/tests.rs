@@ -327,9 +327,28 @@ fn plans_explain_themselves() {
     // Lines at 4 KiB from each other, which the tiles of 64 rows would load again, and that of one row loads once.
     let by_rows = |rows: usize| plan(&[each(rows, 1024, 512, 0), each(512, 0, 1, 1024), each(1024, 1, 0, 1)]);
     assert!(by_rows(64).ends_with("panels of the right operand packed across runs of columns"));
-    assert!(by_rows(1).ends_with("vectors loaded from the right operand"));
+    assert!(
+        by_rows(1)
+            .ends_with("tiles of 1 x 1024 in memory; vectors loaded from the right operand, of eight products at once")
+    );
     assert!(Plan::of(&[each(4, 0, 1, 1)], &Machine::X86_64_V4).is_none());
     assert!(Plan::of(&[each(4, 1, 1, 1); 17], &Machine::X86_64_V4).is_none());
+}
+
+#[test]
+fn products_of_a_vector_and_a_matrix_by_rows_are_those_of_the_loops() {
+    let mut random = Random(10);
+    for (products, columns) in [(1, 100), (2, 300), (7, 131), (8, 67), (15, 600), (40, 129), (3, 5000), (900, 130)] {
+        let product = [each(products, 0, 1, columns as i64), each(columns, 1, 0, 1)];
+        check::<FmaF32>(&mut random, &product);
+        check::<MulAddI32>(&mut random, &product);
+        // Several of them, and the matrix on the left.
+        let swapped = [each(2, columns as i64, 0, 1), each(products, 0, columns as i64, 3), each(columns, 1, 1, 0)];
+        check::<MulAddF32>(&mut random, &swapped);
+    }
+    let (columns, strips) = (2 * 4096 + 100, 3);
+    let cut = Plan::of(&[each(9, 0, 1, 9000), each(columns, 1, 0, 1)], &Machine::X86_64_V3).unwrap().cut;
+    assert_eq!((cut.runs, cut.run, cut.strips), (1, columns, strips));
 }
 
 #[test]

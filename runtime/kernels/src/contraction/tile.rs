@@ -2,6 +2,7 @@
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(super) mod aarch64;
+mod gaxpy;
 pub(super) mod partial;
 pub(super) mod portable;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -16,6 +17,7 @@ use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
 use super::vector::Vector;
+use gaxpy::run_gaxpy;
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
 /// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
@@ -39,6 +41,8 @@ pub(super) struct Tile<N> {
     pub(super) count: usize,
     /// The number of columns in the last vector.
     pub(super) tail: usize,
+    /// The number of vectors, where the code does not decide it.
+    pub(super) vectors: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
     /// Whether tiles fetch the rows of the left operand that follow theirs in memory, those of the next tile or of the next contraction: all
@@ -83,6 +87,8 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) transposed: Sizes<N>,
     /// For vectors that hold a number of each of some iterations of a loop that moves all operands.
     pub(super) across: Sizes<N>,
+    /// For one row, whose columns are any number of vectors.
+    pub(super) gaxpy: &'static [(usize, Run<N>)],
     pub(super) copies: Copies<N>,
 }
 
@@ -493,7 +499,7 @@ unsafe fn store_strip<V: Vector, const VECTORS: usize>(
 
 /// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
 macro_rules! tiles {
-    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident $lanes:ident, $copies:expr,
+    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident $lanes:ident $gaxpy:ident, $copies:expr,
         [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
         transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
@@ -503,6 +509,7 @@ macro_rules! tiles {
             separate_even: &[$(&[$(($single, $function::<$vector, $single, $separate, 2>)),*]),*],
             transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
             across: &[&[(8, $lanes::<$vector, 8>), (4, $lanes::<$vector, 4>), (2, $lanes::<$vector, 2>), (1, $lanes::<$vector, 1>)]],
+            gaxpy: &[(1, $gaxpy::<$vector>)],
             copies: $copies,
         };
     };

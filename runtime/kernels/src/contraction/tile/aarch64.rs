@@ -8,7 +8,7 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
-use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::machine::Machine;
 use crate::contraction::operand::load;
@@ -270,6 +270,12 @@ unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
     unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
+/// Safety: see [`super::Run`].
+unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_gaxpy::<V>(tile) }
+}
+
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
@@ -285,7 +291,7 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $vector:ty, $number:ty;)*) => { $(
-        tiles!($name: $vector as $number, Machine::NEON, tile transposing across, Copies { gather, scatter },
+        tiles!($name: $vector as $number, Machine::NEON, tile transposing across gaxpy, Copies { gather, scatter },
             [1: 8 4 2 1; 2: 8 4 2 1; 3: 6 4 2 1; 4: 4 2 1;], separate [1: 8 4 2 1; 2: 4 2 1;],
             transposed [1: 4 2 1; 2: 4 2 1; 3: 2 1; 4: 2 1;]);
     )* };

@@ -1,6 +1,6 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
-use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::machine::Machine;
@@ -161,6 +161,12 @@ unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
     unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
+/// Safety: see [`super::Run`].
+unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_gaxpy::<V>(tile) }
+}
+
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
@@ -176,7 +182,7 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
-        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across, Copies { gather, scatter },
+        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across gaxpy, Copies { gather, scatter },
             [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], transposed [1: 4 2 1;]);
     )* };
 }

@@ -10,7 +10,7 @@ use core::arch::wasm32::{
     v128_store64_lane, v128_xor,
 };
 
-use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::machine::Machine;
 use crate::contraction::operand::load;
@@ -313,6 +313,12 @@ pub(super) unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>
     unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
+/// Safety: see [`super::Run`].
+pub(super) unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_gaxpy::<V>(tile) }
+}
+
 /// Safety: see [`Copies`].
 pub(super) unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
@@ -328,7 +334,7 @@ pub(super) unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($machine:expr; $($name:ident: $vector:ty, $number:ty, [$($rows:literal: $($numbers:literal)*;)*];)*) => { $(
-        tiles!($name: $vector as $number, $machine, tile transposing across, Copies { gather, scatter },
+        tiles!($name: $vector as $number, $machine, tile transposing across gaxpy, Copies { gather, scatter },
             [$($rows: $($numbers)*;)*], separate [1: 4 2 1;], transposed [1: 4 2 1;]);
     )* };
 }

@@ -16,7 +16,7 @@ use core::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpackhi_ps, _mm512_unpacklo_ps,
 };
 
-use super::{Tile, Tiles, run, run_lanes, run_transposed, tiles};
+use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::machine::Machine;
 use crate::contraction::operand::load;
@@ -385,7 +385,7 @@ unsafe fn halves(from: *const f32, stride: isize) -> __m256 {
 
 /// The functions of a level, which are compiled for its features.
 macro_rules! level {
-    ($features:literal, $block:ty, $chunk:literal, $tile:ident $transposed:ident $across:ident $gather:ident $scatter:ident) => {
+    ($features:literal, $block:ty, $chunk:literal, $tile:ident $transposed:ident $across:ident $gaxpy:ident $gather:ident $scatter:ident) => {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
@@ -409,6 +409,13 @@ macro_rules! level {
             unsafe { run_lanes::<V, ROWS>(tile) }
         }
 
+        /// Safety: see [`super::Run`], for these features.
+        #[target_feature(enable = $features)]
+        unsafe fn $gaxpy<V: Vector>(tile: &Tile<V::Number>) {
+            // SAFETY: promised by the caller.
+            unsafe { run_gaxpy::<V>(tile) }
+        }
+
         /// Safety: see [`Copies`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $gather<N: Copy>(lines: &Lines<'_, N>) {
@@ -424,16 +431,16 @@ macro_rules! level {
         }
     };
 }
-level!("avx512f,avx2", FmaF32x16, 16, v4 transposed_v4 across_v4 gather_v4 scatter_v4);
-level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gather_v3 scatter_v3);
+level!("avx512f,avx2", FmaF32x16, 16, v4 transposed_v4 across_v4 gaxpy_v4 gather_v4 scatter_v4);
+level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gaxpy_v3 gather_v3 scatter_v3);
 
 /// The tables of an operation.
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
-        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
+        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
             [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
             transposed [1: 4 2 1;]);
-        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
+        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
             [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
             transposed [1: 4 2 1; 2: 4 2 1;]);
     )* };
