@@ -49,20 +49,23 @@ fn clamp(operand: f32, least: f32, greatest: f32) -> f64 {
     f64::from(if below < least { least } else { below })
 }
 
-/// Two to a power of at least -126 and at most 127.
+/// The exponent of 1 in an `f32`.
+const BIAS: u32 = 127;
+
+/// Two to a power, whose sum with the bias is in the lowest nine bits. Those above are lost.
 #[inline(always)]
-const fn power_of_two(power: i32) -> f32 {
-    f32::from_bits(((power + 127) as u32) << (f32::MANTISSA_DIGITS - 1))
+const fn power_of_two(biased: u32) -> f32 {
+    f32::from_bits(biased << (f32::MANTISSA_DIGITS - 1))
 }
 
-/// `r` and the exponent of a power of two, where `e^x` is `1 + r` times that power, for x between -104 and 89. `r` is between `-0.3` and
-/// `0.42`.
+/// `r`, and the exponent of a power of two, where `e^x` is `1 + r` times that power, for x between -104 and 89. `r` is between `-0.3` and
+/// `0.42`. The exponent is in the lowest nine bits of the number, with twice the bias.
 #[inline(always)]
-fn exp_f32(x: f32) -> (f32, i32) {
+fn exp_f32(x: f32) -> (f32, u32) {
     use core::f32::consts::LOG2_E;
 
-    /// Where the distance of neighbouring `f32` is one.
-    const INTEGERS: f32 = 12_582_912.0;
+    /// Where the distance of neighbouring `f32` is one, and the lowest bits are twice the bias.
+    const INTEGERS: f32 = 12_582_912.0 + 2.0 * BIAS as f32;
     /// `ln(2)` to nine bits, whose products with integers below 2^15 are exact, and what is left.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     let biased = x * LOG2_E + INTEGERS;
@@ -72,7 +75,7 @@ fn exp_f32(x: f32) -> (f32, i32) {
     let square = x * x;
     let high = (0.041_666_556 + 0.008_363_203 * x) + 0.001_392_621_3 * square;
     let near_zero = x + ((0.5 + 0.166_665_76 * x) + high * square) * square;
-    (near_zero, biased.to_bits().wrapping_sub(INTEGERS.to_bits()).cast_signed())
+    (near_zero, biased.to_bits())
 }
 
 #[inline(always)]
@@ -80,7 +83,7 @@ pub(super) fn exp(operand: f32) -> f32 {
     // Beyond are infinity and zero.
     let below = if operand > 89.0 { 89.0 } else { operand };
     let (near_zero, power) = exp_f32(if below < -104.0 { -104.0 } else { below });
-    // By two factors, since a subnormal result is less than the least power that is normal.
+    // By two factors, since a subnormal result is less than the least power that is normal. Each has half of the exponent, and a bias.
     let half = power >> 1;
     (1.0 + near_zero) * power_of_two(half) * power_of_two(power - half)
 }
@@ -103,7 +106,7 @@ pub(super) fn tanh(operand: f32) -> f32 {
     let x = operand.abs();
     // Beyond is 1.
     let (near_zero, power) = exp_f32(if x > 10.0 { 10.0 } else { x } * 2.0);
-    let scale = power_of_two(power);
+    let scale = power_of_two(power - BIAS);
     // e^(2x) - 1
     let exp_m1 = scale * near_zero + (scale - 1.0);
     (exp_m1 / (exp_m1 + 2.0)).copysign(operand)
