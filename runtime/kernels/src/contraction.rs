@@ -32,6 +32,7 @@ pub use operation::Operation;
 pub use partial::{Partial, Sums};
 pub use plan::{Packing, Plan};
 
+use kept::Kept;
 use level::Level;
 use operand::load;
 use operation::sealed::Tiled;
@@ -135,21 +136,43 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as Tiled>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    let rest = scratch::with(|kept, scratch| {
+    let has_rest = scratch::with(|kept, scratch| {
         let Some((plan, number)) = kept.plan(loops, &tiles.machine, is_computed) else {
             // SAFETY: promised by the caller.
             unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
-            return None;
+            return false;
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
         unsafe { drive::Drive { plan, number, tiles, output, initial, left, right, scratch }.run() };
-        if plan.rest == 0 { None } else { plan.loops_of_rest() }
+        plan.rest != 0
     });
-    if let Some((loops, count, first)) = rest {
+    if has_rest {
+        // SAFETY: promised by the caller.
+        unsafe { contract_rest::<O>(level, sums, (output, initial), left, right, loops) };
+    }
+}
+
+/// Runs the last columns of a contraction whose plan leaves them to another one.
+///
+/// # Safety
+/// As for [`contract_on`].
+#[inline(never)]
+unsafe fn contract_rest<O: Operation>(
+    level: Level,
+    sums: Sums,
+    (output, initial): (*mut O::Number, Initial),
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+    loops: &[Loop],
+) {
+    let machine = &<O as Tiled>::tiles(level).machine;
+    let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
+    let loops_of_rest = |kept: &mut Kept| kept.plan(loops, machine, is_computed)?.0.loops_of_rest();
+    if let Some((loops, count, first)) = scratch::with::<O::Number, _>(|kept, _| loops_of_rest(kept)) {
         let output = (output.wrapping_offset(first.output as isize), initial);
         let (left, right) = (left.moved(first.left), right.moved(first.right));
-        // SAFETY: promised by the caller: these are the other iterations.
+        // SAFETY: promised by the caller: these are iterations of the contraction.
         unsafe { contract_on::<O>(level, sums, output, left, right, &loops[..count]) };
     }
 }

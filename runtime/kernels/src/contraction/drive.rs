@@ -54,24 +54,30 @@ impl<N: Copy> Drive<'_, N> {
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let Cut { batches, rows: rows_of_all, products: products_of_all, .. } = plan.cut;
-        let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
-        for first_product in (0..products_of_all).step_by(plan.cut.pass) {
-            let products = plan.cut.pass.min(products_of_all - first_product);
-            let first = self.list_products(first_product, products);
+        let is_computed = matches!(self.left, Operand::Computed(..));
+        let at_once = if is_computed { COMPUTED_ROWS } else { ROWS };
+        let repeats_of_all = if is_computed { 1 } else { plan.cut.repeats };
+        let mut products_done = 0;
+        while products_done < products_of_all {
+            let products = plan.cut.pass.min(products_of_all - products_done);
+            let first = self.list_products(products_done, products);
+            products_done += products;
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
                 let count = self.list_rows(&mut rows, rows_left.min(at_once), rows_of_all);
                 rows_left -= count;
                 let spans = (plan.packing == Packing::Across).then(|| self.list_across(count, products));
-                let mut batch = Walk::new(&plan.batch);
-                for _ in 0..batches {
+                let (mut batch, mut batches_left) = (Walk::new(&plan.batch), batches);
+                while batches_left > 0 {
                     let base = batch.offsets().plus(first);
-                    batch.advance(1);
+                    let repeats = batch.run().min(batches_left).min(repeats_of_all);
+                    batch.advance(repeats);
+                    batches_left -= repeats;
                     // SAFETY: promised by the caller.
                     unsafe {
                         match spans {
                             Some(spans) => self.run_across(spans, (count, products), base),
-                            None => self.rows((count, products), base),
+                            None => self.rows((count, products), base, repeats),
                         }
                     }
                 }
@@ -190,8 +196,8 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// Runs all strips of the listed rows.
-    unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets) {
+    /// Runs all strips of the listed rows, for so many iterations of the innermost loop that moves all operands.
+    unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets, repeats: usize) {
         if let Operand::Computed(operand, element) = self.left {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
@@ -206,7 +212,7 @@ impl<N: Copy> Drive<'_, N> {
                 left -= count_of_columns;
                 let strip = self.strip(&mut walk, count_of_columns, vectors);
                 // SAFETY: promised by the caller.
-                unsafe { self.run_strip(&strip, (count, products), base) };
+                unsafe { self.run_strip(&strip, (count, products), base, repeats) };
             }
         }
     }
@@ -243,7 +249,7 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all tiles of a strip.
-    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets) {
+    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
         let width = strip.vectors * self.plan.lanes;
         let first = base.plus(strip.first);
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
@@ -277,7 +283,7 @@ impl<N: Copy> Drive<'_, N> {
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
                 let tiles = if strip.is_direct { (rows - done) / size } else { 1 };
-                let tile = Tile {
+                let mut tile = Tile {
                     output,
                     initial: self.initial,
                     left,
@@ -289,10 +295,12 @@ impl<N: Copy> Drive<'_, N> {
                     tail,
                     vectors: strip.vectors,
                     stride,
+                    repeats,
+                    step: self.plan.cut.step,
                     fetches_next,
                 };
                 if strip.is_direct {
-                    run(&tile);
+                    run(&mut tile);
                 } else {
                     let stride = self.plan.columns.innermost().output as isize;
                     self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
@@ -335,7 +343,7 @@ impl<N: Copy> Drive<'_, N> {
             if tile.initial == Initial::Stored {
                 (self.tiles.copies.gather)(&lines);
             }
-            run(&Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
+            run(&mut Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
             (self.tiles.copies.scatter)(&lines);
         }
     }

@@ -199,8 +199,12 @@ impl<'a> Walk<'a> {
     }
 
     /// From an iteration on.
+    #[inline]
     pub(super) fn at(loops: &'a Loops, mut iteration: usize) -> Walk<'a> {
         let mut walk = Walk::new(loops);
+        if iteration == 0 {
+            return walk;
+        }
         for (at, each) in walk.loops.iter().enumerate().rev() {
             let count = each.count.max(1);
             walk.indices[at] = iteration % count;

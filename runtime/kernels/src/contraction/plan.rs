@@ -5,6 +5,7 @@ use core::fmt;
 use super::blocking::{GAXPY_COLUMNS, PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
+use super::tile::Row;
 
 /// Where vectors of the right operand are loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,11 @@ pub(super) struct Cut {
     pub(super) vectors: usize,
     /// How many of the strips, the first ones, have a vector more.
     pub(super) wider: usize,
+    /// How many iterations of the innermost loop that moves all operands the tiles of a strip run for at once. What is packed or copied is so
+    /// for each by itself.
+    pub(super) repeats: usize,
+    /// How far such an iteration moves the output and the operands.
+    pub(super) step: Row,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
 }
@@ -70,6 +76,15 @@ impl Cut {
         let strips = vectors.div_ceil(plan.vectors);
         let (vectors, wider) = (vectors / strips.max(1), vectors % strips.max(1));
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
+        let is_in_place =
+            matches!(plan.packing, Packing::None | Packing::Separate) && plan.columns.innermost().output == 1;
+        let step = plan.batch.innermost();
+        let is_one_tile = runs == 1 && strips == 1 && rows <= plan.tile_rows;
+        let repeats = match is_in_place {
+            true if is_one_tile => usize::MAX,
+            true => (REPEATED / plan.elements_of_operands()).max(1),
+            false => 1,
+        };
         let are_rows_adjacent =
             plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
         // Passes that begin with an iteration of the outermost loop are alike.
@@ -90,6 +105,8 @@ impl Cut {
             strips,
             vectors,
             wider,
+            repeats,
+            step: Row { output: step.output as isize, left: step.left as isize, right: step.right as isize },
             are_rows_adjacent,
         }
     }
@@ -159,6 +176,14 @@ impl Plan {
         let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, [right, left])?;
         let (plan, cycles) = if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) };
         Some((Plan { cut: Cut::of(&plan), ..plan }, cycles))
+    }
+
+    /// About how many elements both operands have in an iteration of the loops that move all of them.
+    fn elements_of_operands(&self) -> usize {
+        let kinds = [&self.rows, &self.columns, &self.sums];
+        let span =
+            |stride: fn(&Loop) -> i64| kinds.iter().fold(0usize, |all, kind| all.saturating_add(kind.span(stride)));
+        span(|each| each.left).saturating_add(span(|each| each.right))
     }
 
     /// The columns that each of several tiles loads from its right operand, at most. None where all rows are in one tile or have operands
@@ -362,6 +387,8 @@ fn competing_load(each: &Loop) -> usize {
 const WAYS: usize = 8;
 /// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the first cache.
 const LINES_OF_A_SET: i64 = 1024;
+/// Elements of operands that stay in the first cache, while the tiles of other strips read them again.
+const REPEATED: usize = 4096;
 /// The cycles to load a vector number by number.
 const NUMBER_BY_NUMBER: usize = 20;
 /// The cycles that it takes to load a vector from such a line, above those of others, measured with AVX-512 (Zen 4).
