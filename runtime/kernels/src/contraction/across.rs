@@ -8,7 +8,7 @@ use super::loops::Offsets;
 use super::operand::{Operand, Piece};
 use super::plan::Packing;
 use super::scratch::Scratch;
-use super::tile::{Product, Row, Tile};
+use super::tile::{Product, Tile};
 
 /// Adjacent elements of an operand.
 #[derive(Clone, Copy)]
@@ -148,7 +148,7 @@ impl<N: Copy> Drive<'_, N> {
         while done < rows {
             let Some((size, run)) = self.tiles.across[0].iter().find(|(size, _)| *size <= rows - done) else { return };
             let tiles = (rows - done) / size;
-            let mut tile = Tile {
+            let tile = Tile {
                 output,
                 initial: self.initial,
                 left,
@@ -160,12 +160,10 @@ impl<N: Copy> Drive<'_, N> {
                 tail: lanes,
                 vectors: 1,
                 stride: 0,
-                repeats: 1,
-                step: Row::default(),
                 fetches_next: false,
             };
             // SAFETY: promised by the caller.
-            unsafe { run(&mut tile) };
+            unsafe { run(&tile) };
             done += tiles * size;
         }
     }

@@ -279,6 +279,7 @@ impl<N: Copy> Drive<'_, N> {
             let is_first = strip.first == Offsets::default();
             let is_memory = matches!(self.left, Operand::Memory(..));
             let fetches_next = is_memory && is_first && self.plan.cut.has_adjacent_rows_of(products);
+            let step = self.plan.cut.step;
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
@@ -295,12 +296,16 @@ impl<N: Copy> Drive<'_, N> {
                     tail,
                     vectors: strip.vectors,
                     stride,
-                    repeats,
-                    step: self.plan.cut.step,
                     fetches_next,
                 };
                 if strip.is_direct {
-                    run(&mut tile);
+                    run(&tile);
+                    for _ in 1..repeats {
+                        tile.output = tile.output.wrapping_offset(step.output);
+                        tile.left = tile.left.wrapping_offset(step.left);
+                        tile.right = tile.right.wrapping_offset(step.right);
+                        run(&tile);
+                    }
                 } else {
                     let stride = self.plan.columns.innermost().output as isize;
                     self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
@@ -343,7 +348,7 @@ impl<N: Copy> Drive<'_, N> {
             if tile.initial == Initial::Stored {
                 (self.tiles.copies.gather)(&lines);
             }
-            run(&mut Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
+            run(&Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
             (self.tiles.copies.scatter)(&lines);
         }
     }

@@ -45,10 +45,6 @@ pub(super) struct Tile<N> {
     pub(super) vectors: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
-    /// How often all tiles run: for the iterations of a loop that moves all operands.
-    pub(super) repeats: usize,
-    /// How far such an iteration moves each.
-    pub(super) step: Row,
     /// Whether tiles fetch the rows of the left operand that follow theirs in memory, those of the next tile or of the next contraction: all
     /// numbers of these rows are adjacent, and those of one are as many as the products.
     pub(super) fetches_next: bool,
@@ -73,7 +69,7 @@ pub(super) struct Product {
 /// Runs tiles.
 ///
 /// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features.
-pub(super) type Run<N> = unsafe fn(&mut Tile<N>);
+pub(super) type Run<N> = unsafe fn(&Tile<N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
 pub(super) type Sizes<N> = &'static [&'static [(usize, Run<N>)]];
@@ -135,7 +131,7 @@ impl<M: Copy> Tail<M> {
 /// See [`Run`].
 #[inline(always)]
 pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &mut Tile<V::Number>,
+    tile: &Tile<V::Number>,
 ) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -153,19 +149,12 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &mut Tile<V::Number>,
+    tile: &Tile<V::Number>,
     tail: Tail<V::Mask>,
 ) {
-    // The addresses are in memory, as tiles need all registers.
-    let step = tile.step;
-    for _ in 0..tile.repeats {
-        for at in 0..tile.tiles {
-            // SAFETY: promised by the caller.
-            unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
-        }
-        tile.output = tile.output.wrapping_offset(step.output);
-        tile.left = tile.left.wrapping_offset(step.left);
-        tile.right = tile.right.wrapping_offset(step.right);
+    for at in 0..tile.tiles {
+        // SAFETY: promised by the caller.
+        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
     }
 }
 
@@ -254,7 +243,7 @@ unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const 
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller.
         unsafe { run_transposed_tile::<V, ROWS, VECTORS>(tile, &*tile.rows.add(at * ROWS).cast()) };
@@ -343,7 +332,7 @@ unsafe fn add_product<V: Vector, const ROWS: usize, const VECTORS: usize>(
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
     // The memory of packed outputs has so many for each row.
     const { assert!(V::LANES <= LANES) };
     // SAFETY: promised by the caller.

@@ -253,25 +253,25 @@ fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t;
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &mut Tile<V::Number>) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &mut Tile<V::Number>) {
+unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn across<V: Vector, const ROWS: usize>(tile: &mut Tile<V::Number>) {
+unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn gaxpy<V: Vector>(tile: &mut Tile<V::Number>) {
+unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_gaxpy::<V>(tile) }
 }

@@ -13,7 +13,7 @@ use crate::contraction::vector::Vector;
 /// # Safety
 /// See [`Run`](super::Run).
 #[inline(always)]
-pub(super) unsafe fn run_gaxpy<V: Vector>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn run_gaxpy<V: Vector>(tile: &Tile<V::Number>) {
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller, here and below.
         unsafe {

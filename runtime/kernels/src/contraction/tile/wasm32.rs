@@ -295,26 +295,26 @@ pub(super) unsafe fn even(address: *const f32) -> v128 {
 
 /// Safety: see [`super::Run`].
 pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &mut Tile<V::Number>,
+    tile: &Tile<V::Number>,
 ) {
     // SAFETY: promised by the caller.
     unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-pub(super) unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-pub(super) unsafe fn across<V: Vector, const ROWS: usize>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
 /// Safety: see [`super::Run`].
-pub(super) unsafe fn gaxpy<V: Vector>(tile: &mut Tile<V::Number>) {
+pub(super) unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
     unsafe { run_gaxpy::<V>(tile) }
 }

@@ -389,7 +389,7 @@ macro_rules! level {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-            tile: &mut Tile<V::Number>,
+            tile: &Tile<V::Number>,
         ) {
             // SAFETY: promised by the caller.
             unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
@@ -397,21 +397,21 @@ macro_rules! level {
 
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &mut Tile<V::Number>) {
+        unsafe fn $transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
             // SAFETY: promised by the caller.
             unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
         }
 
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $across<V: Vector, const ROWS: usize>(tile: &mut Tile<V::Number>) {
+        unsafe fn $across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
             // SAFETY: promised by the caller.
             unsafe { run_lanes::<V, ROWS>(tile) }
         }
 
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $gaxpy<V: Vector>(tile: &mut Tile<V::Number>) {
+        unsafe fn $gaxpy<V: Vector>(tile: &Tile<V::Number>) {
             // SAFETY: promised by the caller.
             unsafe { run_gaxpy::<V>(tile) }
         }
