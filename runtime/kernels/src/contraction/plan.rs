@@ -88,7 +88,8 @@ impl Cut {
         let are_rows_adjacent =
             plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
         // Passes that begin with an iteration of the outermost loop are alike.
-        let period = (products / plan.sums.outermost().count.max(1)).max(1);
+        let inner = plan.sums.as_slice().iter().skip(1);
+        let period = inner.fold(1usize, |period, each| period.saturating_mul(each.count)).max(1);
         let are_passes_alike = period <= PRODUCTS;
         let (count, each) = if are_passes_alike { (products / period, period) } else { (products, 1) };
         let passes = count.div_ceil(PRODUCTS / each).max(1);

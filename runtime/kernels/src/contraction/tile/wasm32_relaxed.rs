@@ -4,7 +4,7 @@
 use core::arch::wasm32::{f32x4_add, f32x4_relaxed_madd, f32x4_splat, v128, v128_load, v128_store};
 
 use super::wasm32::{
-    LANES, MulAddF32x4, MulAddI32x4, across, even, gather, load_some, operations, scatter, store_some, tile,
+    LANES, MulAddF32x4, MulAddI32x4, across, even, gather, gaxpy, load_some, operations, scatter, store_some, tile,
     transposed, transposing, vectors,
 };
 use super::{Tiles, tiles};
