@@ -173,7 +173,7 @@ unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Line
 /// Copies every second element, a vector at a time. The last vector of a piece overlaps the one before; pieces that are shorter than a
 /// vector are copied element by element.
 ///
-/// It fetches as many elements that follow each piece: those of the next strip. An image is often not in the cache, and strips read a bit of
+/// It fetches the first lines of what follows each piece: what the next strip needs. An image is often not in the cache, and strips read a bit of
 /// many of its rows, where processors do not fetch ahead.
 #[inline(always)]
 unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {

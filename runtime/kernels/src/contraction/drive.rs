@@ -307,6 +307,7 @@ impl<N: Copy> Drive<'_, N> {
                         run(&tile);
                     }
                 } else {
+                    debug_assert_eq!(repeats, 1, "what is copied is not repeated");
                     let stride = self.plan.columns.innermost().output as isize;
                     self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
                 }

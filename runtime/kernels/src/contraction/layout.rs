@@ -91,19 +91,21 @@ impl Layout {
             Side::Left => [false, is_other_computed],
             Side::Right => [is_other_computed, false],
         };
-        let costed = |loops: &[Loop]| Plan::costed(loops, machine, is_computed);
-        let (plan, cycles) = costed(layout.loops())?;
+        // Of all columns: if only the rest of them gained by it, the others would lose rows that are adjacent.
+        let costed = |layout: &Layout| Plan::whole(layout.loops(), machine, is_computed);
+        let (plan, cycles) = costed(&layout)?;
         // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
         let [.., Axis { count: line, .. }] = layout.axes;
         let pieces = plan.columns_loaded_by_tiles();
-        // If only the rest of the columns gained by it, the others would lose rows that are adjacent.
-        let is_for_rest = plan.rest != 0;
-        if is_for_rest || pieces.is_some_and(|columns| columns < line) || cycles >= costed(loops)?.1 {
+        let as_stored = Plan::costed(loops, machine, is_computed)?.1;
+        if pieces.is_some_and(|columns| columns < line) || cycles >= as_stored {
             return None;
         }
         // What is read once comes from memory.
         let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= line;
         let by_turns = if is_read_once { candidate(Layout::PANEL, Layout::STRETCHES) } else { None };
+        let by_turns =
+            by_turns.filter(|by_turns| costed(by_turns).is_some_and(|(each, _)| each.packing == plan.packing));
         Some(by_turns.unwrap_or(layout))
     }
 
@@ -182,8 +184,8 @@ impl List {
         (0..self.count).filter(|at| is_column(&self.loops[*at])).max_by_key(|at| self.loops[*at].count)
     }
 
-    /// Splits the innermost loop that sums, and moves both operands, into two, of which the inner one has that trip count. Returns its
-    /// position. None where that is not the last loop, or its trip count no multiple.
+    /// Splits the innermost loop, if it sums and moves the operand, into two, of which the inner one has that trip count. Returns its position.
+    /// None where the loop does not, or its trip count is no multiple.
     fn split_sums(&mut self, side: Side, length: usize) -> Option<usize> {
         let at = self.count.checked_sub(1)?;
         let last = self.loops[at];
@@ -277,8 +279,24 @@ mod tests {
         let of = |loops: &[Loop], machine: &Machine| Layout::of(loops, Side::Left, machine, false, 1 << 20);
         assert!(of(&pixels(49), &Machine::X86_64_V4).is_some());
         assert!(of(&pixels(49), &Machine::X86_64_V3).is_none());
+        // The same for the rest of the columns.
+        assert!(of(&[each(5, 1, 512, 0), each(129, 5, 0, 1), each(512, 0, 1, 129)], &Machine::X86_64_V3).is_none());
         // The rows of one tile: each piece is read once.
         assert!(of(&pixels(4), &Machine::X86_64_V3).is_some());
+    }
+
+    #[test]
+    fn columns_that_are_no_whole_vectors_have_layouts() {
+        for columns in [65, 129, 1025] {
+            let loops = [each(2, columns, 512, 0), each(columns as usize, 1, 0, 512), each(512, 0, 1, 1)];
+            for machine in [Machine::X86_64_V3, Machine::X86_64_V4] {
+                assert!(
+                    Layout::of(&loops, Side::Right, &machine, false, 1 << 20).is_some(),
+                    "{columns} {}",
+                    machine.name
+                );
+            }
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) struct Cut {
     pub(super) period: usize,
     /// Products of a pass over the output: all, or a part of them, in passes of about the same length.
     pub(super) pass: usize,
-    /// Whether the operands of each pass are as far from its first ones as those of the other passes.
+    /// Whether all passes have the same list of products, relative to the first one of each.
     pub(super) are_passes_alike: bool,
     pub(super) runs: usize,
     /// Columns of a run.
@@ -169,12 +169,20 @@ impl Plan {
 
     /// As [`Plan::with`], with the cycles that the contraction is expected to take.
     pub(super) fn costed(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
+        Plan::best(loops, machine, is_computed, true)
+    }
+
+    /// As [`Plan::costed`], with no columns left to another contraction.
+    pub(super) fn whole(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
+        Plan::best(loops, machine, is_computed, false)
+    }
+
+    fn best(loops: &[Loop], machine: &Machine, is_computed: [bool; 2], may_rest: bool) -> Option<(Plan, usize)> {
         if loops.len() > MAX_LOOPS {
             return None;
         }
-        let [left, right] = is_computed;
-        let (plan, cycles) = Plan::oriented(loops, machine, false, [left, right])?;
-        let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, [right, left])?;
+        let (plan, cycles) = Plan::oriented(loops, machine, false, is_computed, may_rest)?;
+        let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, is_computed, may_rest)?;
         let (plan, cycles) = if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) };
         Some((Plan { cut: Cut::of(&plan), ..plan }, cycles))
     }
@@ -194,7 +202,13 @@ impl Plan {
     }
 
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
-    fn oriented(loops: &[Loop], machine: &Machine, is_swapped: bool, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
+    fn oriented(
+        loops: &[Loop],
+        machine: &Machine,
+        is_swapped: bool,
+        is_computed: [bool; 2],
+        may_rest: bool,
+    ) -> Option<(Plan, usize)> {
         let oriented = loops.iter().map(|each| if is_swapped { each.swapped() } else { *each });
         let Kinds { batch, rows, mut columns, sums } = Kinds::of(oriented)?;
         if columns.as_slice().is_empty() && rows.as_slice().is_empty() {
@@ -221,7 +235,7 @@ impl Plan {
         if columns.as_slice().is_empty() {
             return Some((plan, usize::MAX));
         }
-        let without = plan.without_rest(machine, is_computed);
+        let without = if may_rest { plan.without_rest(machine, is_computed) } else { None };
         let cycles = plan.choose(machine, is_computed);
         Some(without.filter(|(_, less)| *less < cycles).unwrap_or((plan, cycles)))
     }
@@ -268,7 +282,8 @@ impl Plan {
     }
 
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
-    fn choose(&mut self, machine: &Machine, [is_left_computed, is_computed]: [bool; 2]) -> usize {
+    fn choose(&mut self, machine: &Machine, [left, right]: [bool; 2]) -> usize {
+        let (is_left_computed, is_computed) = if self.is_swapped { (right, left) } else { (left, right) };
         let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
         let innermost = self.columns.innermost();
         let runs = self.columns.count() / innermost.count.max(1);
@@ -290,11 +305,10 @@ impl Plan {
         let moving = self.moving_cycles(rows, columns, (pieces, vectors));
         let moving_within = if innermost.output == 1 { 0 } else { moving };
         let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
-        // How often the batch repeats what follows, compared with a run of all lanes.
-        let repeated = across.as_ref().map_or(1, |across| self.batch.as_slice()[across.at].count);
+        let batches = self.batch.count();
         let whole = |tiling: Tiling, packing: usize, moving: usize| {
             let cycles = tiling.cycles().saturating_add(packing).saturating_mul(products).saturating_add(moving);
-            cycles.saturating_add(tiling.beginning).saturating_mul(repeated)
+            cycles.saturating_add(tiling.beginning).saturating_mul(batches)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
         let (is_adjacent, is_even) = (is_loadable(1), is_loadable(2));
@@ -310,7 +324,6 @@ impl Plan {
             Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
         let transposed = Tiling { busy: transposed.busy.saturating_add(transposing), ..transposed };
-        let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
         // The last columns are left to another contraction only where they are the end of all.
         let (is_whole, is_cut_once) = (self.rest == 0, self.rest == 0 || runs == 1);
         let is_unpacked = innermost.right == 1 && !is_computed && is_cut_once;
@@ -318,26 +331,24 @@ impl Plan {
         let is_gaxpy =
             is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
         let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole;
-        let ways = [
-            (only_if(is_cut_once, whole(within, packing, moving_within)), Packing::Panels, within),
-            (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
-            (only_if(is_unpacked && !is_gaxpy, whole(within, loading, moving_within)), Packing::None, within),
-            (only_if(is_gaxpy, whole(gaxpy, 0, 0)), Packing::Gaxpy, gaxpy),
-            (only_if(is_separate, whole(separate, splitting, 0)), Packing::Separate, separate),
-            (
-                only_if(is_transposable && is_near && is_whole, whole(transposed, 0, moving_within)),
-                Packing::Transposed,
-                transposed,
-            ),
-            (
-                across.as_ref().filter(|_| is_whole).map_or(usize::MAX, |across| across.cycles),
-                Packing::Across,
-                Tiling::ACROSS,
-            ),
+        let across = across.filter(|_| is_whole);
+        let is_transposed = is_transposable && is_near && is_whole;
+        let way = |condition: bool, packing: Packing, tiling: Tiling, cycles: usize| {
+            condition.then_some((cycles, packing, tiling))
+        };
+        let crossing = (whole(crossing, packing, moving), Packing::CrossingPanels, crossing);
+        let others = [
+            way(is_unpacked && !is_gaxpy, Packing::None, within, whole(within, loading, moving_within)),
+            way(is_gaxpy, Packing::Gaxpy, gaxpy, whole(gaxpy, 0, 0)),
+            way(is_separate, Packing::Separate, separate, whole(separate, splitting, 0)),
+            way(is_transposed, Packing::Transposed, transposed, whole(transposed, 0, moving_within)),
+            across.as_ref().map(|across| (across.cycles, Packing::Across, Tiling::ACROSS)),
         ];
-        let [first, others @ ..] = ways;
+        let panels = way(is_cut_once, Packing::Panels, within, whole(within, packing, moving_within));
+        // Of those that take as long, the last one.
+        let ways = panels.into_iter().chain([crossing]).chain(others.into_iter().flatten());
         let (cycles, packing, tiling) =
-            others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
+            ways.reduce(|best, way| if way.0 <= best.0 { way } else { best }).unwrap_or(crossing);
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
         self.arrange(across.as_ref());
         cycles
@@ -432,7 +443,8 @@ impl Across {
         // Of eight rows, nine vectors are loaded, two a cycle.
         let tiles = rows.div_ceil(8);
         let tile = products.saturating_mul(9).div_ceil(2).saturating_add(TILE);
-        let cycles = packing.saturating_add(tiles.saturating_mul(tile)).saturating_mul(across.count.div_ceil(lanes));
+        let runs = across.count.div_ceil(lanes).saturating_mul(plan.batch.count() / across.count.max(1));
+        let cycles = packing.saturating_add(tiles.saturating_mul(tile)).saturating_mul(runs);
         Some(Across { at, cycles })
     }
 }
@@ -503,8 +515,9 @@ impl Tiling {
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
         let arithmetic = rows.saturating_mul(vectors);
         let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
-        let numbers = rows.saturating_mul(strips);
-        let broadcasts = if is_separate { numbers / 2 } else { numbers.saturating_mul(3) / 4 };
+        // Rows with right operands of their own have the same number.
+        let numbers = if is_separate { tiles } else { rows.saturating_mul(strips) };
+        let broadcasts = numbers.saturating_mul(3) / 4;
         let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
         let waiting = tiles.saturating_mul(4).saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);

@@ -252,6 +252,8 @@ fn passes_are_those_of_the_loops() {
     // Passes that begin anywhere in the inner loop.
     check::<FmaF32>(&mut random, &[each(3, 9, 2000, 0), each(2, 0, 1000, 9), each(1000, 0, 1, 20), each(9, 1, 0, 1)]);
     check::<MulAddI32>(&mut random, &[each(3, 9, 2100, 0), each(3, 0, 700, 9), each(700, 0, 1, 30), each(9, 1, 0, 1)]);
+    let endless = [each(usize::MAX / 2, 0, 0, 0), each(5, 0, 1, 1), each(9, 1, 0, 1)];
+    assert_eq!(Plan::of(&endless, &Machine::PORTABLE).unwrap().cut.period, 5);
     let passes = |loops: &[Loop]| {
         let cut = Plan::of(loops, &Machine::PORTABLE).unwrap().cut;
         (cut.pass, cut.are_passes_alike)
@@ -352,15 +354,64 @@ fn products_of_a_vector_and_a_matrix_by_rows_are_those_of_the_loops() {
 }
 
 #[test]
+fn what_is_in_place_repeats_over_the_batch() {
+    let mut random = Random(11);
+    let depthwise = |channels: usize, side: usize| {
+        let (s, source) = (side as i64, side as i64 + 2);
+        [
+            each(channels, s * s, 9, source * source),
+            each(side, s, 0, source),
+            each(side, 1, 0, 1),
+            each(3, 0, 3, source),
+            each(3, 0, 1, 1),
+        ]
+    };
+    let repeats = |loops: &[Loop]| {
+        let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
+        (plan.packing, plan.cut.repeats)
+    };
+    // One tile; several strips, of which the first cache holds some; one map is too much.
+    for (side, expected) in [(8, usize::MAX), (14, 4096 / 265), (70, 1)] {
+        let loops = depthwise(40, side);
+        assert_eq!(repeats(&loops), (Packing::Separate, expected), "{side}");
+        if side < 70 {
+            check::<FmaF32>(&mut random, &loops);
+            check::<MulAddI32>(&mut random, &loops);
+        }
+    }
+    // Panels are packed for each iteration, and lanes across take several.
+    assert_eq!(repeats(&[each(9, 1, 4, 4), each(30, 9, 0, 40), each(4, 0, 1, 1)]).1, 1);
+}
+
+#[test]
+fn matrices_by_columns_times_a_vector_have_outputs_anywhere() {
+    let mut random = Random(12);
+    for output in [1, 3, 49, -2] {
+        let loops = [each(70, output, 131, 0), each(131, 0, 1, 2)];
+        let plan = Plan::of(&loops, &Machine::X86_64_V3).unwrap();
+        assert_eq!((plan.packing, plan.is_swapped), (Packing::Transposed, true));
+        check::<FmaF32>(&mut random, &loops);
+        check::<MulAddF32>(&mut random, &loops.map(|each| each.swapped()));
+    }
+}
+
+#[test]
 fn columns_of_a_part_of_a_vector_are_a_contraction_of_their_own() {
     let mut random = Random(9);
-    for (rows, columns, products) in [(64, 17, 90), (40, 33, 90), (64, 49, 90), (40, 50, 90), (40, 49, 800)] {
+    let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V3).unwrap();
+    for (rows, columns, products) in [(64, 17, 90), (64, 33, 90), (64, 49, 90), (40, 50, 200), (40, 49, 800)] {
         let (c, p) = (columns as i64, products as i64);
-        let batch = each(2, 64 * c, 0, p * c);
-        check::<FmaF32>(&mut random, &[batch, each(rows, c, p, 0), each(products, 0, 1, c), each(columns, 1, 0, 1)]);
-        // The same transposed: the operands are exchanged.
-        check::<MulAddI32>(&mut random, &[each(columns, 1, 1, 0), each(rows, c, 0, p), each(products, 0, c, 1)]);
+        let batch = each(2, rows as i64 * c, rows as i64 * p, p * c);
+        let product = [batch, each(rows, c, p, 0), each(products, 0, 1, c), each(columns, 1, 0, 1)];
+        assert_eq!((plan(&product).rest, plan(&product).is_swapped), (columns % 8, false), "{product:?}");
+        check::<FmaF32>(&mut random, &product);
+        // The operands exchanged.
+        let swapped = product.map(|each| each.swapped());
+        assert_eq!((plan(&swapped).rest, plan(&swapped).is_swapped), (columns % 8, true), "{swapped:?}");
+        check::<MulAddI32>(&mut random, &swapped);
     }
+    let image = convolution(64, 7, 8, 3, 1);
+    assert_eq!((plan(&image).rest, plan(&image).packing), (1, Packing::CrossingPanels));
     check::<FmaF32>(&mut random, &convolution(64, 7, 8, 3, 1));
     let rest = |loops: &[Loop]| {
         let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
