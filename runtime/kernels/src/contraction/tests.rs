@@ -399,7 +399,7 @@ fn matrices_by_columns_times_a_vector_have_outputs_anywhere() {
 fn columns_of_a_part_of_a_vector_are_a_contraction_of_their_own() {
     let mut random = Random(9);
     let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V3).unwrap();
-    for (rows, columns, products) in [(64, 17, 90), (64, 33, 90), (64, 49, 90), (40, 50, 200), (40, 49, 800)] {
+    for (rows, columns, products) in [(64, 17, 90), (64, 33, 90), (40, 50, 200), (24, 49, 780)] {
         let (c, p) = (columns as i64, products as i64);
         let batch = each(2, rows as i64 * c, rows as i64 * p, p * c);
         let product = [batch, each(rows, c, p, 0), each(products, 0, 1, c), each(columns, 1, 0, 1)];
