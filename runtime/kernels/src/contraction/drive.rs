@@ -146,7 +146,7 @@ impl<N: Copy> Drive<'_, N> {
         let (keeps, number, step) = (self.packs_rows(), self.number_of_lists(), self.plan.sums.innermost());
         let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, plan_of_products, .. } =
             &mut *self.scratch;
-        *plan_of_products = if self.plan.cut.are_passes_alike { number } else { 0 };
+        *plan_of_products = if self.plan.cut.are_passes_alike() { number } else { 0 };
         // Those of the other iterations of the outermost loop are as far apart as those of the first one.
         let (period, outermost) = (self.plan.cut.period, self.plan.sums.outermost());
         let walked = if self.plan.sums.as_slice().len() > 1 { count.min(period) } else { count };

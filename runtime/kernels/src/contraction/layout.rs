@@ -66,10 +66,10 @@ impl Layout {
     /// read as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
     pub const PANEL: usize = 64;
 
-    /// Stretches of a panel that are read by turns: one after the other of its lines is in the next stretch. So a processor fetches ahead in
-    /// as many pages, which took three quarters of the time where panels were in memory, and as long as one stretch in a cache. It was
+    /// Streams that the lines of a panel are interleaved from: each is in the stream after that of the line before. So a processor fetches
+    /// ahead in as many pages, which took three quarters of the time where panels were in memory, and as long as one stream in a cache. It was
     /// no faster with eight.
-    const STRETCHES: usize = 4;
+    const STREAMS: usize = 4;
 
     /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
     /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than
@@ -82,7 +82,7 @@ impl Layout {
         most: usize,
     ) -> Option<Layout> {
         // In panels, or in lines where those make too many axes.
-        let candidate = |panel: usize, stretches: usize| Layout::candidate(loops, side, panel, stretches);
+        let candidate = |panel: usize, streams: usize| Layout::candidate(loops, side, panel, streams);
         let layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
         if layout.elements() > most {
             return None;
@@ -97,28 +97,27 @@ impl Layout {
         // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
         let [.., Axis { count: line, .. }] = layout.axes;
         let pieces = plan.columns_loaded_by_tiles();
-        let as_stored = Plan::costed(loops, machine, is_computed)?.1;
-        if pieces.is_some_and(|columns| columns < line) || cycles >= as_stored {
+        let is_in_pieces = pieces.is_some_and(|columns| columns < line);
+        if is_in_pieces || cycles >= Plan::costed(loops, machine, is_computed)?.1 {
             return None;
         }
         // What is read once comes from memory.
         let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= line;
-        let by_turns = if is_read_once { candidate(Layout::PANEL, Layout::STRETCHES) } else { None };
-        let by_turns =
-            by_turns.filter(|by_turns| costed(by_turns).is_some_and(|(each, _)| each.packing == plan.packing));
-        Some(by_turns.unwrap_or(layout))
+        let interleaved = if is_read_once { candidate(Layout::PANEL, Layout::STREAMS) } else { None };
+        let is_alike = |interleaved: &Layout| costed(interleaved).is_some_and(|(each, _)| each.packing == plan.packing);
+        Some(interleaved.filter(is_alike).unwrap_or(layout))
     }
 
-    /// A layout of panels with so many columns, each of which has so many stretches.
-    fn candidate(loops: &[Loop], side: Side, panel: usize, stretches: usize) -> Option<Layout> {
+    /// A layout of panels with so many columns, whose lines are interleaved from so many streams.
+    fn candidate(loops: &[Loop], side: Side, panel: usize, streams: usize) -> Option<Layout> {
         let mut merged = List::merged(loops)?;
         let columns = merged.columns(side)?;
         if side.stride(&merged.as_slice()[columns]) == 1 {
             return None;
         }
         let columns = merged.split(columns, panel)?;
-        // By turns: the innermost of two loops that sum moves to the next stretch.
-        let turns = if stretches > 1 { Some(merged.split_sums(side, stretches)?) } else { None };
+        // The innermost of two loops that sum moves to the next stream.
+        let stream = if streams > 1 { Some(merged.split_sums(side, streams)?) } else { None };
         let loops = merged.as_slice();
         let count = loops.len();
         let mut layout = Layout { count, ..Layout::default() };
@@ -128,8 +127,8 @@ impl Layout {
                 move |at: &usize| *at != columns && (loops[*at].output == 0) == sums && side.stride(&loops[*at]) != 0;
             (0..count).filter(is_other)
         };
-        let sums = others(true).filter(move |at| Some(*at) != turns);
-        let order = others(false).chain(turns).chain(sums).chain([columns]);
+        let sums = others(true).filter(move |at| Some(*at) != stream);
+        let order = others(false).chain(stream).chain(sums).chain([columns]);
         let unused = MAX_AXES.checked_sub(order.clone().count())?;
         layout.axes = [Axis { count: 1, stride: 0 }; MAX_AXES];
         for (axis, at) in layout.axes[unused..].iter_mut().zip(order.clone()) {
@@ -254,8 +253,8 @@ mod tests {
     fn matrices_by_columns_are_transposed() {
         let loops = [each(64, 1, 0, 256), each(256, 0, 1, 1)];
         let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
-        let by_turns = [each(64, 1, 0, 1), each(64, 0, 4, 64), each(4, 0, 1, 64 * 64)];
-        assert_eq!(transposed.as_deref(), Some(&by_turns[..]));
+        let interleaved = [each(64, 1, 0, 1), each(64, 0, 4, 64), each(4, 0, 1, 64 * 64)];
+        assert_eq!(transposed.as_deref(), Some(&interleaved[..]));
         // The vector, which has no columns, and a matrix by rows.
         assert_eq!(layout(&loops, Side::Left), None);
         assert_eq!(layout(&[each(64, 1, 0, 1), each(256, 0, 1, 64)], Side::Right), None);

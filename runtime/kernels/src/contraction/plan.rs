@@ -40,8 +40,6 @@ pub(super) struct Cut {
     pub(super) period: usize,
     /// Products of a pass over the output: all, or a part of them, in passes of about the same length.
     pub(super) pass: usize,
-    /// Whether all passes have the same list of products, relative to the first one of each.
-    pub(super) are_passes_alike: bool,
     pub(super) runs: usize,
     /// Columns of a run.
     pub(super) run: usize,
@@ -66,6 +64,12 @@ impl Cut {
         self.are_rows_adjacent && self.products == products
     }
 
+    /// Whether all passes have the same list of products, relative to the first one of each: they begin with an iteration of the outermost
+    /// loop that sums.
+    pub(super) const fn are_passes_alike(&self) -> bool {
+        self.period <= PRODUCTS
+    }
+
     fn of(plan: &Plan) -> Cut {
         let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
         let (runs, run) = match plan.packing {
@@ -87,11 +91,9 @@ impl Cut {
         };
         let are_rows_adjacent =
             plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
-        // Passes that begin with an iteration of the outermost loop are alike.
         let inner = plan.sums.as_slice().iter().skip(1);
         let period = inner.fold(1usize, |period, each| period.saturating_mul(each.count)).max(1);
-        let are_passes_alike = period <= PRODUCTS;
-        let (count, each) = if are_passes_alike { (products / period, period) } else { (products, 1) };
+        let (count, each) = if period <= PRODUCTS { (products / period, period) } else { (products, 1) };
         let passes = count.div_ceil(PRODUCTS / each).max(1);
         let pass = (count.div_ceil(passes) * each).max(1);
         Cut {
@@ -100,7 +102,6 @@ impl Cut {
             products,
             period,
             pass,
-            are_passes_alike,
             runs,
             run,
             strips,

@@ -246,9 +246,9 @@ fn passes_are_those_of_the_loops() {
     let mut random = Random(8);
     // Alike, the last one shorter: 200 x 9 are 603, 603 and 594.
     check::<FmaF32>(&mut random, &convolution(5, 4, 200, 3, 1));
-    // By turns in four stretches.
-    let by_turns = [each(64, 1, 0, 1), each(501, 0, 4, 64), each(4, 0, 1, 501 * 64)];
-    check::<FmaF32>(&mut random, &by_turns);
+    // Interleaved from four streams.
+    let interleaved = [each(64, 1, 0, 1), each(501, 0, 4, 64), each(4, 0, 1, 501 * 64)];
+    check::<FmaF32>(&mut random, &interleaved);
     // Passes that begin anywhere in the inner loop.
     check::<FmaF32>(&mut random, &[each(3, 9, 2000, 0), each(2, 0, 1000, 9), each(1000, 0, 1, 20), each(9, 1, 0, 1)]);
     check::<MulAddI32>(&mut random, &[each(3, 9, 2100, 0), each(3, 0, 700, 9), each(700, 0, 1, 30), each(9, 1, 0, 1)]);
@@ -256,9 +256,9 @@ fn passes_are_those_of_the_loops() {
     assert_eq!(Plan::of(&endless, &Machine::PORTABLE).unwrap().cut.period, 5);
     let passes = |loops: &[Loop]| {
         let cut = Plan::of(loops, &Machine::PORTABLE).unwrap().cut;
-        (cut.pass, cut.are_passes_alike)
+        (cut.pass, cut.are_passes_alike())
     };
-    assert_eq!(passes(&by_turns), (668, true));
+    assert_eq!(passes(&interleaved), (668, true));
     assert_eq!(passes(&[each(9, 1, 0, 1), each(3, 0, 700, 9), each(700, 0, 1, 30)]), (700, true));
     assert_eq!(passes(&[each(9, 1, 0, 1), each(2, 0, 1000, 9), each(1000, 0, 1, 20)]), (667, false));
 }
@@ -412,9 +412,9 @@ fn columns_of_a_part_of_a_vector_are_a_contraction_of_their_own() {
     }
     let image = convolution(64, 7, 8, 3, 1);
     assert_eq!((plan(&image).rest, plan(&image).packing), (1, Packing::CrossingPanels));
-    check::<FmaF32>(&mut random, &convolution(64, 7, 8, 3, 1));
+    check::<FmaF32>(&mut random, &image);
     let rest = |loops: &[Loop]| {
-        let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
+        let plan = plan(loops);
         let (loops, count, first) = plan.loops_of_rest().unwrap();
         (plan.rest, loops[..count].to_vec(), (first.output, first.left, first.right))
     };

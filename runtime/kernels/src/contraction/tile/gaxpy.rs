@@ -60,22 +60,34 @@ unsafe fn add<V: Vector, const PRODUCTS: usize>(columns: &Columns<'_, V::Number,
         let last = (tile.vectors - 1) * V::LANES;
         let mut column = 0;
         while column < last {
-            let mut sum = if is_zero { V::zero() } else { V::load(output.add(column)) };
-            let mut at = 0;
-            while at < PRODUCTS {
-                sum = sum.apply(numbers[at], V::load(rights[at].add(column)));
-                at += 1;
-            }
-            sum.store(output.add(column));
+            add_to_vector::<V, PRODUCTS>(output, (&numbers, &rights), column, is_zero, Tail { is_whole: true, ..tail });
             column += V::LANES;
         }
-        let mut sum = if is_zero { V::zero() } else { tail.load::<V>(output.add(last)) };
-        let mut at = 0;
-        while at < PRODUCTS {
-            sum = sum.apply(numbers[at], tail.load::<V>(rights[at].add(last)));
-            at += 1;
-        }
-        tail.store(sum, output.add(last));
+        add_to_vector::<V, PRODUCTS>(output, (&numbers, &rights), last, is_zero, tail);
     }
     PRODUCTS
+}
+
+/// Adds products to a vector of columns.
+///
+/// # Safety
+/// See [`Run`](super::Run), for these columns and products.
+#[inline(always)]
+unsafe fn add_to_vector<V: Vector, const PRODUCTS: usize>(
+    output: *mut V::Number,
+    (numbers, rights): (&[V; PRODUCTS], &[*const V::Number; PRODUCTS]),
+    column: usize,
+    is_zero: bool,
+    lanes: Tail<V::Mask>,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut sum = if is_zero { V::zero() } else { lanes.load::<V>(output.add(column)) };
+        let mut at = 0;
+        while at < PRODUCTS {
+            sum = sum.apply(numbers[at], lanes.load::<V>(rights[at].add(column)));
+            at += 1;
+        }
+        lanes.store(sum, output.add(column));
+    }
 }
