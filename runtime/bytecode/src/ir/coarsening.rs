@@ -20,8 +20,8 @@ use crate::isa::Opcode;
 use crate::semantics;
 use crate::trip_count::is_injective;
 
-/// The bytes that workgroups of one call write: half of a small L1 cache, so that a nest finds what the one before has written.
-const BYTES: u64 = 16 << 10;
+/// The bytes that workgroups of one call write: half of a small L2 cache, so that a nest finds what the one before has written.
+const BYTES: u64 = 256 << 10;
 /// The most workgroups of a call. Powers of two divide what is run between two readings of the clock.
 const MOST: u64 = 64;
 /// The most nests of a kernel, each of which gets a copy of what is computed from the position. Those of compilers have some ten.
