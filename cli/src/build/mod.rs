@@ -82,7 +82,8 @@ pub(super) struct Code {
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
     let BuildArguments { untrusted, reassociate, unfuse, is_static, .. } = *arguments;
     let code = Code { untrusted, reassociate, unfuse };
-    let target = ProgramTarget::of(arguments.compiler.target(), arguments.linker.as_deref(), is_static)?;
+    let (models, cpu) = (arguments.compiler.target(), arguments.project.target_cpu.as_str());
+    let target = ProgramTarget::of(models, cpu, arguments.linker.as_deref(), is_static)?;
     let mut project = arguments.project.clone();
     let is_for_vulkan = matches!(arguments.compiler.target(), Some(Target::Vulkan(_)));
     if is_for_vulkan && !project.feature.iter().any(|feature| feature == "vulkan") {

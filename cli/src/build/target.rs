@@ -34,13 +34,18 @@ impl ProgramTarget {
         }
     }
 
-    /// The target of a program whose models are compiled for `models`, with the linker of the command line. A static program has the
-    /// C library musl.
+    /// The target of a program for the named CPU whose models are compiled for `models`, with the linker of the command line. A static
+    /// program has the C library musl.
     ///
     /// # Errors
     /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target, and for a static program on a system other
     /// than Linux.
-    pub(super) fn of(models: Option<&Target>, linker: Option<&Path>, is_static: bool) -> Result<ProgramTarget> {
+    pub(super) fn of(
+        models: Option<&Target>,
+        named_cpu: &str,
+        linker: Option<&Path>,
+        is_static: bool,
+    ) -> Result<ProgramTarget> {
         match (models, linker) {
             (Some(Target::Triple(triple, cpu)), linker) if is_static => {
                 ProgramTarget::find(&with_musl(triple)?, cpu.as_deref(), linker)
@@ -50,7 +55,9 @@ impl ProgramTarget {
                 ProgramTarget::find(&with_musl(&host)?, None, linker)
             }
             (Some(Target::Triple(triple, cpu)), linker) => ProgramTarget::find(triple, cpu.as_deref(), linker),
-            (_, None) => Ok(ProgramTarget::host()),
+            (_, None) if named_cpu == "host" => Ok(ProgramTarget::host()),
+            // With a target, cargo compiles build scripts for this host's CPU, where they run, and not for the named one.
+            (_, None) => ProgramTarget::find(&host_triple()?, None, None),
             (_, Some(linker)) => Err(Error::invalid_argument(format!(
                 "--linker={} is for programs for another machine: --target=TRIPLE names it",
                 linker.display()
@@ -160,6 +167,16 @@ fn rustc(arguments: &[&str]) -> Result<Option<String>> {
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
+/// Returns the target that rustc compiles for by default.
+///
+/// # Errors
+/// NOT_FOUND without rustc; INTERNAL if it does not name it.
+fn host_triple() -> Result<String> {
+    let version = rustc(&["--version", "--verbose"])?.unwrap_or_default();
+    let triple = version.lines().find_map(|line| line.strip_prefix("host: "));
+    triple.map(str::to_owned).ok_or_else(|| Error::internal("`rustc --version --verbose` names no host"))
+}
+
 /// Returns the value of a target's configuration.
 fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
     facts.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix("=\"")?.strip_suffix('"'))
@@ -234,8 +251,15 @@ mod tests {
         let other = ProgramTarget { triple: Some("a-b".to_owned()), cpu: Some("c".to_owned()), ..host.clone() };
         assert_eq!((other.cpu("host"), other.cpu("x")), (Some("c"), Some("x")));
         assert_eq!(other.program(Path::new("t"), "p").parent(), Some(Path::new("t/a-b/release")));
-        let error = ProgramTarget::of(None, Some(Path::new("ld")), false).unwrap_err();
+        let error = ProgramTarget::of(None, "host", Some(Path::new("ld")), false).unwrap_err();
         assert!(error.to_string().contains("--linker=ld is for programs for another machine"), "{error}");
-        assert_eq!(ProgramTarget::of(Some(&Target::Portable), None, false).unwrap(), host);
+        assert_eq!(ProgramTarget::of(Some(&Target::Portable), "host", None, false).unwrap(), host);
+    }
+
+    #[test]
+    fn programs_for_other_cpus_of_the_host_are_those_of_its_triple() {
+        let target = ProgramTarget::of(Some(&Target::Portable), "x86-64-v4", None, false).unwrap();
+        assert_eq!((&target.triple, target.cpu("x86-64-v4")), (&Some(host_triple().unwrap()), Some("x86-64-v4")));
+        assert_eq!(ProgramTarget { triple: None, ..target }, ProgramTarget::host());
     }
 }
