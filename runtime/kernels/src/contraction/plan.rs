@@ -278,7 +278,7 @@ impl Plan {
     fn load_cycles(&self, lanes: usize, loads: usize, again: usize) -> usize {
         let sums = self.sums.as_slice();
         let across_lines = if sums.iter().any(|each| each.right % lanes as i64 != 0) { loads / 3 } else { 0 };
-        let competing = sums.iter().map(competing_load).max().unwrap_or(0);
+        let competing = competing_load(&self.sums, |each| each.right);
         again.saturating_mul(competing).saturating_add(across_lines)
     }
 
@@ -307,8 +307,12 @@ impl Plan {
         let moving_within = if innermost.output == 1 { 0 } else { moving };
         let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
         let batches = self.batch.count();
+        let numbers_compete = if is_left_computed { 0 } else { competing_load(&self.sums, |each| each.left) };
         let whole = |tiling: Tiling, packing: usize, moving: usize| {
-            let cycles = tiling.cycles().saturating_add(packing).saturating_mul(products).saturating_add(moving);
+            // A line holds the numbers of several tiles.
+            let competing = if rows > tiling.rows { tiling.tiles.saturating_mul(numbers_compete) } else { 0 };
+            let cycles = tiling.cycles().saturating_add(packing).saturating_add(competing);
+            let cycles = cycles.saturating_mul(products).saturating_add(moving);
             cycles.saturating_add(tiling.beginning).saturating_mul(batches)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
@@ -384,16 +388,16 @@ impl Plan {
     }
 }
 
-/// The cycles to load a vector of the right operand again, above those from the first cache, where the lines for the products of a loop
-/// are all in one set of that cache or in two, and twice as many as these hold. Loads from lines in four sets or more took no longer.
-fn competing_load(each: &Loop) -> usize {
-    let lines = each.count.min(PRODUCTS);
-    match each.right {
-        0 => 0,
-        stride if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => COMPETING_LOAD,
-        stride if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => COMPETING_LOAD_OF_TWO,
+/// The cycles to load from a line again, above those from the first cache, where the lines for the products of a loop are all in one set of
+/// that cache or in two, and twice as many as these hold. Loads from lines in four sets or more took no longer.
+fn competing_load(sums: &Loops, stride: impl Fn(&Loop) -> i64) -> usize {
+    let of_loop = |each: &Loop| match (stride(each), each.count.min(PRODUCTS)) {
+        (0, _) => 0,
+        (stride, lines) if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => COMPETING_LOAD,
+        (stride, lines) if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => COMPETING_LOAD_OF_TWO,
         _ => 0,
-    }
+    };
+    sums.as_slice().iter().map(of_loop).max().unwrap_or(0)
 }
 
 /// The lines that a set of the first cache holds: of Zen 3 and Zen 4.
@@ -404,7 +408,7 @@ const LINES_OF_A_SET: i64 = 1024;
 const REPEATED: usize = 4096;
 /// The cycles to load a vector number by number.
 const NUMBER_BY_NUMBER: usize = 20;
-/// The cycles that it takes to load a vector from such a line, above those of others, measured with AVX-512 (Zen 4).
+/// The cycles that it takes to load from such a line, above those of others, measured with vectors of AVX-512 (Zen 4).
 const COMPETING_LOAD: usize = 8;
 /// The same where lines compete for two sets, measured with AVX2 (Zen 3).
 const COMPETING_LOAD_OF_TWO: usize = 1;
@@ -465,8 +469,8 @@ struct Tiling {
     rows: usize,
     /// The cycles of arithmetic or of loads, whichever are more.
     busy: usize,
-    /// The cycles that sums wait.
-    waiting: usize,
+    /// How many tiles there are.
+    tiles: usize,
     /// The vectors of the right operand that all tiles of a run load for each product.
     vectors_loaded: usize,
     /// The cycles to begin all tiles and strips.
@@ -475,7 +479,7 @@ struct Tiling {
 
 impl Tiling {
     /// Of [`Packing::Across`].
-    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, busy: 0, waiting: 0, vectors_loaded: 0, beginning: 0 };
+    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, busy: 0, tiles: 0, vectors_loaded: 0, beginning: 0 };
 
     /// Of [`Packing::Gaxpy`]: sums are loaded and stored once for eight products.
     fn gaxpy(lanes: usize, runs: usize, columns: usize) -> Tiling {
@@ -483,14 +487,7 @@ impl Tiling {
         let strips = columns.div_ceil(GAXPY_COLUMNS);
         let busy = (vectors / 2 + vectors / 8).saturating_mul(runs);
         let beginning = STRIP.saturating_mul(strips).saturating_mul(runs);
-        Tiling {
-            vectors: vectors.div_ceil(strips.max(1)),
-            rows: 1,
-            busy,
-            waiting: 0,
-            vectors_loaded: vectors,
-            beginning,
-        }
+        Tiling { vectors: vectors.div_ceil(strips.max(1)), rows: 1, busy, tiles: 0, vectors_loaded: vectors, beginning }
     }
 
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors. Strips have at most the usual number of
@@ -512,7 +509,7 @@ impl Tiling {
         let width = vectors.div_ceil(strips);
         let tile = tile_rows[width - 1];
         // Two multiplications and additions, or two loads, a cycle, of numbers that are broadcast four in three cycles (Zen 3: tiles of 8 and
-        // of 10 rows of a vector); and an addition of a sum waits four cycles for the one before.
+        // of 10 rows of a vector).
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
         let arithmetic = rows.saturating_mul(vectors);
         let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
@@ -520,14 +517,13 @@ impl Tiling {
         let numbers = if is_separate { tiles } else { rows.saturating_mul(strips) };
         let broadcasts = numbers.saturating_mul(3) / 4;
         let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
-        let waiting = tiles.saturating_mul(4).saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, busy, waiting, vectors_loaded, beginning }
+        Tiling { vectors: width, rows: tile, busy, tiles: tiles.saturating_mul(runs), vectors_loaded, beginning }
     }
 
-    /// The cycles of all tiles for each product.
+    /// The cycles of all tiles for each product: an addition of a sum waits four cycles for the one before.
     fn cycles(&self) -> usize {
-        self.busy.max(self.waiting)
+        self.busy.max(self.tiles.saturating_mul(4))
     }
 }
 
