@@ -45,7 +45,7 @@ impl Project {
         if cpu.is_some_and(str::is_empty) || target_cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
-        let flags = flags(cpu);
+        let flags = flags(target.flags(target_cpu)?);
         let root = project_folder("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
         let make = || {
             fs::create_dir_all(root.join("src"))?;
@@ -132,12 +132,12 @@ impl Project {
     }
 }
 
-/// Returns the compiler's flags: those of the environment, and the target CPU.
-fn flags(cpu: Option<&str>) -> String {
+/// Returns the compiler's flags: those of the environment, and those of the target CPU.
+fn flags(of_cpu: Vec<String>) -> String {
     let encoded = env::var("CARGO_ENCODED_RUSTFLAGS").ok();
     let plain = || Some(env::var("RUSTFLAGS").ok()?.split_whitespace().collect::<Vec<_>>().join(FLAG_SEPARATOR));
     let given = encoded.or_else(plain).filter(|flags| !flags.is_empty());
-    given.into_iter().chain(cpu.map(|cpu| format!("-Ctarget-cpu={cpu}"))).collect::<Vec<_>>().join(FLAG_SEPARATOR)
+    given.into_iter().chain(of_cpu).collect::<Vec<_>>().join(FLAG_SEPARATOR)
 }
 
 /// The runtime, which all programs share, is compiled whole: calls are faster, and programs smaller.
