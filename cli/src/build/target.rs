@@ -122,12 +122,13 @@ impl ProgramTarget {
 
     /// Returns the compiler's flags for the CPU of a command line that names `named`.
     ///
-    /// LLVM uses vectors of 256 bits for Intel's CPUs with AVX-512, as if their clock fell. Programs for these are tuned for x86-64-v3 and
-    /// have the features of x86-64-v4: EfficientNet takes 0.92 of the time on a Xeon (Sapphire Rapids).
+    /// LLVM keeps to vectors of 256 bits for Intel's CPUs with AVX-512, as the first of these lower their clock for wider ones. So programs
+    /// are tuned for x86-64-v3 there, and have the features of x86-64-v4: EfficientNet takes 0.91 to 0.93 of the time on a Xeon (Sapphire
+    /// Rapids).
     ///
     /// # Errors
     /// NOT_FOUND without rustc.
-    pub(super) fn flags<'a>(&'a self, named: &'a str) -> Result<Vec<String>> {
+    pub(super) fn flags(&self, named: &str) -> Result<Vec<String>> {
         let Some(cpu) = self.cpu(named) else { return Ok(Vec::new()) };
         let of_cpu = format!("-Ctarget-cpu={cpu}");
         if self.architecture == "x86_64" {
