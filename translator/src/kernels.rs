@@ -3,7 +3,7 @@
 use incarnate_bytecode::ir::{Function, KernelArguments, Type, read_only_bindings};
 use incarnate_bytecode::{TypeId, TypeKind, VerifiedModule};
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::function::FunctionFacts;
 use crate::module;
@@ -38,6 +38,8 @@ const COARSENED_ALONG: KernelArguments = KernelArguments { constants: 1, binding
 pub(crate) struct Kernel {
     /// The most workgroups that a call runs.
     pub(crate) coarsening: u32,
+    /// The first so many positions may share calls.
+    alike: u32,
     /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
     pub(crate) bindings: Option<Vec<u32>>,
     /// A bit set of the bindings that it only reads.
@@ -55,12 +57,13 @@ impl Kernel {
     ) -> Option<Kernel> {
         let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
         is_kernel(&arguments, &body.results).then_some(())?;
-        let mut kernel = Kernel { coarsening: 1, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
+        let mut kernel =
+            Kernel { coarsening: 1, alike: u32::MAX, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
         if !may_change {
             return Some(kernel);
         }
         if !reassociate && let Some(coarsened) = body.coarsened(&COARSENED_ALONG) {
-            (*body, kernel.coarsening) = (coarsened.function, coarsened.coarsening);
+            (*body, kernel.coarsening, kernel.alike) = (coarsened.function, coarsened.coarsening, coarsened.alike);
         }
         let mut attributes = module.function_attributes(body.ordinal);
         // That many bindings a dispatch passes.
@@ -83,6 +86,19 @@ impl Kernel {
         }
         names.extend((self.coarsening > 1).then(|| WORKGROUPS.into()));
         names
+    }
+
+    /// The workgroups that a call may run, for the table of kernels.
+    pub(crate) fn coarsening(&self) -> TokenStream {
+        if self.coarsening == 1 {
+            return quote!(support::Coarsening::NONE);
+        }
+        let most = Literal::u32_unsuffixed(self.coarsening);
+        let alike = match self.alike {
+            u32::MAX => quote!(u32::MAX),
+            alike => Literal::u32_unsuffixed(alike).into_token_stream(),
+        };
+        quote!(support::Coarsening { most: #most, alike: #alike })
     }
 
     /// Creates the list of bindings, before all workgroups of a dispatch, if the kernel needs it.

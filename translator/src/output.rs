@@ -264,7 +264,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8)
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
         let only_read = proc_macro2::Literal::u64_unsuffixed(kernel.only_read);
-        let coarsening = proc_macro2::Literal::u32_unsuffixed(kernel.coarsening);
+        let coarsening = kernel.coarsening();
         let row = |function: TokenStream| {
             quote! {
                 support::ExportedKernel {

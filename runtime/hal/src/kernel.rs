@@ -23,10 +23,30 @@ pub struct FunctionInfo {
     pub sequential: bool,
     /// Bit `i` is set where binding `i` is known to be read only, whatever the function is given. Machine code does not say.
     pub read_only_bindings: u64,
-    /// The workgroups along x that one call of the function runs: chunks of a dispatch should begin at multiples of so many. 0 means one.
-    pub coarsening: u32,
+    /// The workgroups along x that one call of the function runs: chunks of a dispatch should begin at multiples of so many.
+    pub coarsening: Coarsening,
     /// Workgroup size as compiled, x, y, z; 0 or 1 where it has no meaning.
     pub workgroup_size: [u32; 3],
+}
+
+/// The workgroups along x that one call of a function may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coarsening {
+    /// The most workgroups. 0 means one.
+    pub most: u32,
+    /// The first so many positions may share calls; a workgroup behind them has a call of its own.
+    pub alike: u32,
+}
+
+impl Coarsening {
+    /// Each workgroup has a call of its own.
+    pub const NONE: Coarsening = Coarsening { most: 1, alike: u32::MAX };
+}
+
+impl Default for Coarsening {
+    fn default() -> Coarsening {
+        Coarsening::NONE
+    }
 }
 
 /// The most bindings that a dispatch can have: as many as [`DispatchArguments::read_only_bindings`] has bits.

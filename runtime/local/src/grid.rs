@@ -3,7 +3,7 @@
 use alloc::format;
 use core::ops::Range;
 
-use crate::{Error, Result};
+use crate::{Coarsening, Error, Result};
 
 /// Position in the grid of workgroups, x fastest, then y, then z.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ impl Cursor {
         Ok(Some(cursor))
     }
 
-    /// The number of workgroups from the current one on that follow each other along x, up to the next multiple of `coarsening`: at least
-    /// 1.
+    /// The number of workgroups from the current one on that follow each other along x and may share a call, up to the next multiple of the
+    /// most that may: at least 1.
     #[inline]
-    pub(super) fn along_x(&self, coarsening: u32) -> u32 {
+    pub(super) fn along_x(&self, coarsening: Coarsening) -> u32 {
         // Kernels take positions as `i32`.
         let positions = (1u32 << 31).saturating_sub(self.x);
         let left = u32::try_from(self.remaining).unwrap_or(u32::MAX);
-        let coarsening = coarsening.max(1);
-        left.min(self.count_x - self.x).min(positions).min(coarsening - self.x % coarsening).max(1)
+        let (most, alike) = (coarsening.most.max(1), coarsening.alike.saturating_sub(self.x));
+        left.min(self.count_x - self.x).min(positions).min(most - self.x % most).min(alike).max(1)
     }
 
     /// Moves to the next workgroup; false where there is none.
@@ -92,7 +92,11 @@ mod tests {
     use alloc::vec::Vec;
 
     /// The position of the first workgroup and the number of those in each call.
-    fn calls(count: [u32; 3], range: Range<u64>, coarsening: u32) -> Vec<(u32, u32, u32)> {
+    fn calls(count: [u32; 3], range: Range<u64>, most: u32) -> Vec<(u32, u32, u32)> {
+        calls_of_alike(count, range, Coarsening { most, ..Coarsening::NONE })
+    }
+
+    fn calls_of_alike(count: [u32; 3], range: Range<u64>, coarsening: Coarsening) -> Vec<(u32, u32, u32)> {
         let mut cursor = Cursor::new(count, range).unwrap().unwrap();
         let mut calls = Vec::new();
         loop {
@@ -102,6 +106,18 @@ mod tests {
                 return calls;
             }
         }
+    }
+
+    #[test]
+    fn workgroups_behind_those_that_are_alike_have_calls_of_their_own() {
+        let of = |count_x, most, alike| {
+            let calls = calls_of_alike([count_x, 1, 1], 0..count_x.into(), Coarsening { most, alike });
+            calls.iter().map(|call| call.2).collect::<Vec<_>>()
+        };
+        assert_eq!(of(16, 16, 15), [15, 1]);
+        assert_eq!(of(8, 4, 5), [4, 1, 1, 1, 1]);
+        assert_eq!(of(4, 4, 9), [4]);
+        assert_eq!(of(3, 4, 0), [1, 1, 1]);
     }
 
     #[test]

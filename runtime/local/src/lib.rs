@@ -26,7 +26,9 @@ mod worker_number;
 pub use dispatch::dispatch_inline;
 pub use executable::{ExecutableLoader, ExecutableParameters};
 pub use incarnate_hal::BindingPointer;
-pub use incarnate_hal::kernel::{DispatchArguments, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker};
+pub use incarnate_hal::kernel::{
+    Coarsening, DispatchArguments, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker,
+};
 pub use library::has_feature;
 pub use loading::Loaders;
 pub use plugin::ExecutablePlugin;

@@ -52,6 +52,7 @@ mod with_std {
     use core::marker::PhantomData;
 
     use super::{Arc, Error, ExecutableLoader, Executables, Ref, Result};
+    pub use crate::hal::local::Coarsening;
     pub use crate::hal::local::loaders::Workgroups;
 
     use crate::hal::executable_format::VMVX;
@@ -135,8 +136,8 @@ mod with_std {
         pub function: Kernel,
         /// A bit set of the bindings that it only reads.
         pub read_only_bindings: u64,
-        /// The most workgroups along x that a call runs.
-        pub coarsening: u32,
+        /// The workgroups along x that a call may run.
+        pub coarsening: Coarsening,
     }
 
     impl Executable {
@@ -161,8 +162,8 @@ mod with_std {
             self.kernel(export).map_or(0, |kernel| kernel.read_only_bindings)
         }
 
-        fn coarsening(&self, export: u32) -> u32 {
-            self.kernel(export).map_or(1, |kernel| kernel.coarsening)
+        fn coarsening(&self, export: u32) -> Coarsening {
+            self.kernel(export).map_or(Coarsening::NONE, |kernel| kernel.coarsening)
         }
     }
 

@@ -108,6 +108,7 @@ fn steps(random: &mut Random, is_first: bool) -> &'static [&'static str] {
 /// Returns a random kernel, most of which can be coarsened.
 fn kernel(random: &mut Random) -> String {
     let (rows, columns) = (1 + random.next(3), 1 + random.next(9));
+    let length = (random.next(3) == 0).then(|| random.next(30));
     let sign = ["s", "u"][random.next(2)];
     // The first element of a workgroup: by rows or by columns, or overlapping with others'.
     let (step, stride) = match random.next(5) {
@@ -147,6 +148,13 @@ fn kernel(random: &mut Random) -> String {
         writer.line(&format!("%r{} = vm.list.get.ref %r1, %i30 : !vm.buffer", binding + 2));
     }
     let count = |number: usize| format!("vm.const.i64 {number}");
+    if let Some(length) = length {
+        // The last tile has fewer rows.
+        writer.line(&format!("%i36:37 = vm.const.i64 {length}"));
+        writer.line(&format!("%i34:35 = vm.const.i64 {}", -(rows as i64)));
+        writer.line("%i36:37 = vm.fma.i64 %i4:5, %i34:35, %i36:37");
+        writer.line(&format!("%i34:35 = vm.const.i64 {rows}"));
+    }
     for nest in 0..1 + writer.random.next(4) {
         // Computed between nests, and only used behind.
         if writer.random.next(8) == 0 {
@@ -154,8 +162,9 @@ fn kernel(random: &mut Random) -> String {
             writer.line("%i66:67 = vm.ext.i32.i64.s %i0");
             writer.line("%i66:67 = vm.div.i64.s %i66:67, %i64:65");
         }
-        let rows = match writer.random.next(40) {
-            0 => String::from("vm.add.i64 %i4:5, %i8:9"),
+        let rows = match (length, writer.random.next(40)) {
+            (_, 0) => String::from("vm.add.i64 %i4:5, %i8:9"),
+            (Some(_), _) => String::from("vm.min.i64.s %i34:35, %i36:37"),
             _ => count(rows),
         };
         let is_of_workgroup = writer.random.next(24) != 0;
@@ -237,14 +246,14 @@ fn together(function: Function, bindings: &[u32], calls: &[(i32, i64)]) -> Vec<V
 #[test]
 fn random_kernels_run_several_workgroups_as_they_run_single_ones() {
     let mut random = Random(0x6A09_E667_F3BC_C908);
-    let (mut coarse, mut fine) = (0, 0);
+    let (mut coarse, mut fine, mut shorter) = (0, 0, 0);
     for _ in 0..programs(400) {
         let text = kernel(&mut random);
         let module = assembled(&text);
         let mut budget = Budget::of_function(&module, 0);
         let mut function = Function::unsimplified(&module, 0, &mut budget).unwrap();
         function.simplify(Some(semantics::fold));
-        let Some(Coarsened { mut function, coarsening }) = function.coarsened(&ARGUMENTS) else {
+        let Some(Coarsened { mut function, coarsening, alike }) = function.coarsened(&ARGUMENTS) else {
             fine += 1;
             continue;
         };
@@ -255,12 +264,14 @@ fn random_kernels_run_several_workgroups_as_they_run_single_ones() {
         let Some(expected) = one_by_one(&module, workgroups) else { continue };
         let (mut calls, mut first) = (Vec::new(), 0);
         while first < workgroups {
-            let count = (1 + random.next(workgroups - first)).min(coarsening as usize);
+            let sharing = (alike as usize).saturating_sub(first).min(coarsening as usize).max(1);
+            let count = (1 + random.next(workgroups - first)).min(sharing);
             calls.push((first as i32, count as i64));
             first += count;
         }
         assert_eq!(together(function.clone(), &bindings, &calls), expected, "{calls:?}\n{text}\n{function}");
         coarse += 1;
+        shorter += usize::from(alike < workgroups as u32);
     }
-    assert!(coarse > programs(150) && fine > programs(40), "{coarse} {fine}");
+    assert!(coarse > programs(150) && fine > programs(40) && shorter > programs(10), "{coarse} {fine} {shorter}");
 }

@@ -44,7 +44,7 @@ pub static KERNELS: &[support::ExportedKernel] = &[
                 )
         },
         read_only_bindings: 3,
-        coarsening: 1,
+        coarsening: support::Coarsening::NONE,
     },
 ];
 

@@ -46,6 +46,9 @@ pub struct Coarsened {
     pub function: Function,
     /// The most workgroups that one call should run, at least 2.
     pub coarsening: u32,
+    /// The first so many positions may share calls, `u32::MAX` where all may: the tile of a workgroup behind may be shorter, so that a call
+    /// may run only that one.
+    pub alike: u32,
 }
 
 impl Function {
@@ -53,40 +56,139 @@ impl Function {
     /// in each workgroup, and for those that write so much that there is nothing to gain.
     #[must_use]
     pub fn coarsened(&self, arguments: &KernelArguments) -> Option<Coarsened> {
-        let nests = Nests::of(self);
-        if !(1..=MAX_NESTS).contains(&nests.found.len()) || !nests.rejected.is_empty() {
-            return None;
+        let tiles = Tiles::of(self, arguments);
+        if tiles.sizes.is_empty() {
+            let (function, coarsening) = self.coarsened_alike(arguments)?;
+            return Some(Coarsened { function, coarsening, alike: u32::MAX });
         }
-        let graph = Graph::of(self);
-        let loops = Loops::new(&graph, &graph.dominators());
-        let row = Row::of(self, &loops, &nests)?;
-        let values = Values::of(self, &row, arguments)?;
-        let most = (BYTES / values.bytes_written(&nests)?.max(1)).min(MOST);
+        // Calls are for one workgroup, or for whole tiles: what holds of these holds of the kernel with their sizes.
+        let mut whole = self.clone();
+        tiles.replace(&mut whole);
+        let (_, coarsening) = whole.coarsened_alike(arguments)?;
+        let (function, _) = Parts::of(self, arguments, &tiles.sizes)?.surround(self)?;
+        (tiles.alike > 1).then_some(Coarsened { function, coarsening, alike: tiles.alike })
+    }
+
+    /// Coarsens a kernel whose workgroups have tiles of one size.
+    fn coarsened_alike(&self, arguments: &KernelArguments) -> Option<(Function, u32)> {
+        let parts = Parts::of(self, arguments, &IndexMap::default())?;
+        let most = (BYTES / parts.values.bytes_written(&parts.nests)?.max(1)).min(MOST);
         if most < 2 {
             return None;
         }
-        let mut function = self.clone();
+        let (function, nests) = parts.surround(self)?;
+        Some((function, most_apart(&nests, most)? as u32))
+    }
+}
+
+/// The sizes of tiles that are shorter in the last workgroup only: `min(size, length - size * position)`.
+struct Tiles {
+    /// What computes them, and the size of a whole one.
+    sizes: IndexMap<Value, u64>,
+    /// The number of workgroups whose tiles are all whole, the first ones.
+    alike: u32,
+}
+
+impl Tiles {
+    fn of(kernel: &Function, arguments: &KernelArguments) -> Tiles {
+        let mut tiles = Tiles { sizes: IndexMap::default(), alike: u32::MAX };
+        let Some(position) = kernel.arguments().get(arguments.position).copied() else { return tiles };
+        let mut extensions: IndexMap<Value, ()> = IndexMap::default();
+        // What is left of a length behind the workgroups before: the length, and how much each takes.
+        let mut left: IndexMap<Value, (i64, i64)> = IndexMap::default();
+        let constant = |value: Value| kernel.constant_bits(value).map(u64::cast_signed);
+        for inst in kernel.blocks.iter().flat_map(|data| &data.instructions) {
+            let (Op::Eval { opcode, operands }, [result]) = (&inst.op, &inst.results[..]) else { continue };
+            match (opcode, &operands[..]) {
+                (Opcode::FmaI64, &[first, second, length]) => {
+                    let (extension, step) = if extensions.contains(first) { (first, second) } else { (second, first) };
+                    if extensions.contains(extension)
+                        && let (Some(step @ ..0), Some(length)) = (constant(step), constant(length))
+                    {
+                        left.insert(*result, (length, step));
+                    }
+                }
+                (Opcode::MinI64S, &[first, second]) => {
+                    let (rest, size) = if left.contains(first) { (first, second) } else { (second, first) };
+                    if let (Some((length, step)), Some(size)) = (left.get(rest), constant(size)) {
+                        // Positions are not negative, and what is left of a whole tile is between its size and the length.
+                        let whole = (i128::from(*length) - i128::from(size)).div_euclid(-i128::from(*step)) + 1;
+                        tiles.alike = tiles.alike.min(u32::try_from(whole.max(0)).unwrap_or(u32::MAX));
+                        tiles.sizes.insert(*result, size.cast_unsigned());
+                    }
+                }
+                _ if extends(&inst.op, position) => _ = extensions.insert(*result, ()),
+                _ => {}
+            }
+        }
+        tiles
+    }
+
+    /// Puts the sizes of whole tiles in the place of what computes them.
+    fn replace(&self, kernel: &mut Function) {
+        let sizes: Vec<(Value, u64)> = self.sizes.iter().map(|(value, size)| (value, *size)).collect();
+        let mut constants = IndexMap::default();
+        for (value, size) in sizes {
+            _ = constants.insert(value, kernel.constant(Type::i64, size));
+        }
+        for data in &mut kernel.blocks {
+            for inst in &mut data.instructions {
+                inst.op.visit_mut(|mut operand| rename(&constants, operand.value_mut()));
+            }
+            data.terminator.visit_mut(|mut operand| rename(&constants, operand.value_mut()));
+            data.terminator.visit_edges_mut(|edge| {
+                edge.arguments.iter_mut().for_each(|operand| rename(&constants, &mut operand.value));
+            });
+        }
+        kernel.simplify(Some(semantics::fold));
+    }
+}
+
+/// A kernel that consists of nests, and of what is computed for them.
+struct Parts {
+    nests: Nests,
+    row: Row,
+    values: Values,
+}
+
+impl Parts {
+    /// Finds them; what is among `tiles` counts as the same in all workgroups.
+    fn of(kernel: &Function, arguments: &KernelArguments, tiles: &IndexMap<Value, u64>) -> Option<Parts> {
+        let nests = Nests::of(kernel);
+        if !(1..=MAX_NESTS).contains(&nests.found.len()) || !nests.rejected.is_empty() {
+            return None;
+        }
+        let graph = Graph::of(kernel);
+        let loops = Loops::new(&graph, &graph.dominators());
+        let row = Row::of(kernel, &loops, &nests)?;
+        let values = Values::of(kernel, &row, arguments, tiles)?;
+        Some(Parts { nests, row, values })
+    }
+
+    /// Returns the kernel with the loop over workgroups around each nest, and its nests. None where not all nests have become nests of one
+    /// loop more.
+    fn surround(&self, kernel: &Function) -> Option<(Function, Nests)> {
+        let mut function = kernel.clone();
         let position = function.arguments().len() as u32;
         let count = function.value(Type::i64, Definition::Parameter(Block::ENTRY, position));
         function.blocks[Block::ENTRY.index()].parameters.push(count);
-        for inner in &row.loops {
-            values.surround(&mut function, inner, count)?;
+        for inner in &self.row.loops {
+            self.values.surround(&mut function, inner, count)?;
         }
-        values.lengthen(&mut function, count);
+        self.values.lengthen(&mut function, count);
         function.simplify(Some(semantics::fold));
-        let most = most_apart(&function, &nests, count, most)?;
-        Some(Coarsened { function, coarsening: most as u32 })
+        let nests = Nests::of(&function);
+        let is_coarse = |nest: &Nest| nest.loops[0].test.bound == Affine::invariant(count);
+        let are_coarse = nests.rejected.is_empty()
+            && nests.found.len() == self.nests.found.len()
+            && nests.found.iter().all(is_coarse);
+        are_coarse.then_some((function, nests))
     }
 }
 
 /// The most workgroups that a call may run, a power of two: so many, or fewer. Where workgroups write to the same elements, results depend
-/// on their order. None where not all nests have become nests of one loop more.
-fn most_apart(function: &Function, before: &Nests, count: Value, most: u64) -> Option<u64> {
-    let nests = Nests::of(function);
-    let is_coarse = |nest: &Nest| nest.loops[0].test.bound == Affine::invariant(count);
-    if !nests.rejected.is_empty() || nests.found.len() != before.found.len() || !nests.found.iter().all(is_coarse) {
-        return None;
-    }
+/// on their order.
+fn most_apart(nests: &Nests, most: u64) -> Option<u64> {
     let write_apart = |most: &u64| {
         nests
             .found
@@ -210,7 +312,7 @@ struct Values {
 impl Values {
     /// Finds them; None where the kernel does anything outside of its nests that could differ between one call for several workgroups and
     /// a call for each.
-    fn of(kernel: &Function, row: &Row, arguments: &KernelArguments) -> Option<Values> {
+    fn of(kernel: &Function, row: &Row, arguments: &KernelArguments, tiles: &IndexMap<Value, u64>) -> Option<Values> {
         let argument = |at: usize| kernel.arguments().get(at).copied();
         let (constants, bindings) = (argument(arguments.constants)?, argument(arguments.bindings)?);
         let position = argument(arguments.position).filter(|position| kernel.ty(*position) == Type::i32)?;
@@ -227,7 +329,8 @@ impl Values {
             match &inst.op {
                 op if uses_position && !extends(op, position) => return None,
                 op if uses_position || kernel.is_arithmetic(op, &positions) => {
-                    if uses_position || !is_same {
+                    let is_tile = inst.results.iter().any(|result| tiles.contains(*result));
+                    if uses_position || !is_same && !is_tile {
                         inst.results.iter().for_each(|result| _ = differs.insert(*result, ()));
                         values.computed.push(inst.clone());
                     }

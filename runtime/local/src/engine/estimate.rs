@@ -52,7 +52,7 @@ fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64) -> u64 {
 /// The same of a dispatch of a function: all `workgroups`, if they run one after another.
 pub(super) fn unit_of(function: Option<&FunctionInfo>, count: [u32; 3], workgroups: u64, time: u64) -> u64 {
     let divisible = function.filter(|function| !function.sequential);
-    divisible.map_or(workgroups, |function| unit(function.coarsening, count, time))
+    divisible.map_or(workgroups, |function| unit(function.coarsening.most, count, time))
 }
 
 /// The most parts of a divided loop for each thread. Fewer than chunks of a dispatch: operands that parts share are packed by each.
@@ -137,6 +137,7 @@ fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::Coarsening;
 
     #[test]
     fn workgroups_of_a_call_stay_together_unless_they_take_long() {
@@ -152,7 +153,10 @@ mod tests {
 
     #[test]
     fn what_one_call_runs_is_one_unit() {
-        let function = |coarsening, sequential| FunctionInfo { coarsening, sequential, ..FunctionInfo::default() };
+        let function = |most, sequential| {
+            let coarsening = Coarsening { most, ..Coarsening::NONE };
+            FunctionInfo { coarsening, sequential, ..FunctionInfo::default() }
+        };
         let time = 4 * MINIMUM_CHUNK;
         let units = |function: Option<&FunctionInfo>, count: [u32; 3], time| {
             let workgroups = count.into_iter().map(u64::from).product::<u64>();

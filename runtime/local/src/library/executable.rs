@@ -21,7 +21,7 @@ use super::imports::{ImportRegistry, Imports};
 use super::processor_data;
 use crate::grid::Cursor;
 use crate::vm::array;
-use crate::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
+use crate::{Coarsening, DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::{Error, Result};
 
 /// Largest accepted number of kernels.
@@ -480,7 +480,7 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
             binding_count: usize::from(binding_count),
             local_memory_size,
             sequential: attributes.flags & DISPATCH_FLAG_SEQUENTIAL != 0,
-            coarsening: 1,
+            coarsening: Coarsening::NONE,
             workgroup_size: [
                 attributes.workgroup_size_x,
                 attributes.workgroup_size_y,

@@ -42,7 +42,7 @@ use crate::vm::{
     Module, ModuleState, Program, Ref, Stack, Value, ValueType,
 };
 use crate::vmvx;
-use crate::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
+use crate::{Coarsening, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
 use crate::{Error, Result, ResultExt};
 use crate::{LocalExecutable, Worker};
 
@@ -133,8 +133,8 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
     /// visible.
     fn read_only_bindings(&self, export: u32) -> u64;
 
-    /// Returns the most workgroups along x that a call of a kernel runs.
-    fn coarsening(&self, export: u32) -> u32;
+    /// Returns the workgroups along x that a call of a kernel may run.
+    fn coarsening(&self, export: u32) -> Coarsening;
 }
 
 /// The most steps that the initialiser of an executable takes, and the function that stores its constants. Those of compilers take a
@@ -188,7 +188,7 @@ impl VmvxExecutable {
         let (exports, mut functions) = kernels(&*module)?;
         for (export, function) in exports.iter().zip(&mut functions) {
             function.read_only_bindings = compiled.map_or(0, |kernels| kernels.read_only_bindings(*export));
-            function.coarsening = compiled.map_or(1, |kernels| kernels.coarsening(*export));
+            function.coarsening = compiled.map_or(Coarsening::NONE, |kernels| kernels.coarsening(*export));
         }
         let takes_constants = match module.lookup(Linkage::Export, SET_CONSTANTS) {
             None => false,
@@ -432,7 +432,7 @@ impl VmvxWorker {
     /// worker's own limits if there is none.
     fn run(
         &mut self,
-        function: (usize, u32),
+        function: (usize, Coarsening),
         arguments: &DispatchArguments<'_>,
         mut workgroups: Range<u64>,
         fuel: &mut Fuel,
@@ -457,7 +457,7 @@ impl VmvxWorker {
 
     fn run_part(
         &mut self,
-        (function, coarsening): (usize, u32),
+        (function, coarsening): (usize, Coarsening),
         arguments: &DispatchArguments<'_>,
         workgroups: Range<u64>,
     ) -> Result<()> {
@@ -516,8 +516,8 @@ type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Re
 pub struct Workgroups<'a> {
     /// Local memory, constants, then the bindings.
     operands: &'a [Ref],
-    /// The most workgroups along x of a call.
-    coarsening: u32,
+    /// The workgroups along x of a call.
+    coarsening: Coarsening,
     arguments: &'a DispatchArguments<'a>,
     cursor: Cursor,
 }

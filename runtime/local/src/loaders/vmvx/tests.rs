@@ -312,8 +312,8 @@ fn weak_references_do_not_outlive_a_dispatch() {
         fn read_only_bindings(&self, _: u32) -> u64 {
             0
         }
-        fn coarsening(&self, _: u32) -> u32 {
-            1
+        fn coarsening(&self, _: u32) -> Coarsening {
+            Coarsening::NONE
         }
     }
     let text = format!("{HEADER}{}", kernel("keep", 1, 0, 0, "  vm.return"));
