@@ -39,24 +39,34 @@ pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
 
 /// The longest time of workgroups that stay together in a chunk because one call of a kernel runs them.
 const LONGEST_UNIT: u64 = 8 * MINIMUM_CHUNK;
+/// The most parts for each thread of what is divided although its parts would share operands, which each part packs for itself: loops of a
+/// kernel, and the workgroups of a call.
+const PARTS_PER_THREAD: u64 = 2;
 
 /// The number of workgroups that stay together in the chunks of a dispatch that takes so long: those of a call, or whole rows where calls do
-/// not end where rows do. One, where that would keep threads from work.
-fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64) -> u64 {
+/// not end where rows do. Fewer, where that would keep threads from work.
+fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64, threads: usize) -> u64 {
     let call = coarsening.min(x).max(1);
     let unit = if x.is_multiple_of(call) || (y, z) == (1, 1) { call } else { x };
-    let units = u64::from(x.div_ceil(unit)).saturating_mul(y.into()).saturating_mul(z.into());
-    if time / units.max(1) > LONGEST_UNIT { 1 } else { unit.into() }
+    let rows = u64::from(y).saturating_mul(z.into());
+    let units = u64::from(x.div_ceil(unit)).saturating_mul(rows);
+    if time / units.max(1) <= LONGEST_UNIT {
+        return unit.into();
+    }
+    let part = u64::from(x).saturating_mul(rows).div_ceil(PARTS_PER_THREAD * threads.max(1) as u64);
+    part.min(unit.into()).max(1)
 }
 
 /// The same of a dispatch of a function: all `workgroups`, if they run one after another.
-pub(super) fn unit_of(function: Option<&FunctionInfo>, count: [u32; 3], workgroups: u64, time: u64) -> u64 {
+pub(super) fn unit_of(
+    function: Option<&FunctionInfo>,
+    count: [u32; 3],
+    workgroups: u64,
+    (time, threads): (u64, usize),
+) -> u64 {
     let divisible = function.filter(|function| !function.sequential);
-    divisible.map_or(workgroups, |function| unit(function.coarsening.most, count, time))
+    divisible.map_or(workgroups, |function| unit(function.coarsening.most, count, time, threads))
 }
-
-/// The most parts of a divided loop for each thread. Fewer than chunks of a dispatch: operands that parts share are packed by each.
-const PARTS_PER_THREAD: u64 = 2;
 
 /// The number of parts of a loop of a kernel, at least 1.
 pub(super) fn parts(time: u64, iterations: u64, threads: usize) -> u64 {
@@ -88,7 +98,7 @@ impl Estimate {
                     (of_bytes(if bytes < 1 << 48 { bytes } else { 0 }), bytes)
                 }
                 (Command::Dispatch(dispatch), _) => {
-                    let (time, units, is_measured) = of_dispatch(dispatch);
+                    let (time, units, is_measured) = of_dispatch(dispatch, threads);
                     estimate.is_unmeasured |= !is_measured;
                     (time, units)
                 }
@@ -116,7 +126,7 @@ impl Estimate {
 
 /// The expected time of a dispatch, into how many units it divides, and whether its kernel has been measured.
 #[inline]
-fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
+fn of_dispatch(dispatch: &Dispatch, threads: usize) -> (u64, u64, bool) {
     let count @ [x, y, z] = match dispatch.workgroup_count {
         WorkgroupCount::Direct(count) => count,
         WorkgroupCount::Indirect(_) => [1; 3],
@@ -129,7 +139,7 @@ fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
         workgroups
     } else {
         let function = dispatch.executable.functions().get(dispatch.function);
-        workgroups.div_ceil(unit_of(function, count, workgroups, time))
+        workgroups.div_ceil(unit_of(function, count, workgroups, (time, threads)))
     };
     (time, units, cost.is_some() || workgroups == 0)
 }
@@ -141,13 +151,17 @@ mod tests {
 
     #[test]
     fn workgroups_of_a_call_stay_together_unless_they_take_long() {
+        let unit = |coarsening, count, time| super::unit(coarsening, count, time, 2);
         assert_eq!(unit(8, [64, 1, 1], 0), 8);
         assert_eq!(unit(64, [8, 2, 1], MINIMUM_CHUNK), 8);
         // Calls begin anew in each row.
         assert_eq!((unit(8, [20, 1, 1], 0), unit(8, [20, 4, 1], 0)), (8, 20));
         assert_eq!((unit(0, [20, 4, 1], 0), unit(1, [20, 4, 1], u64::MAX)), (1, 1));
         let four = 4 * LONGEST_UNIT;
-        assert_eq!((unit(8, [32, 1, 1], four), unit(8, [32, 1, 1], four + 4)), (8, 1));
+        assert_eq!((unit(32, [32, 1, 1], LONGEST_UNIT), unit(32, [32, 1, 1], four)), (32, 8));
+        // Parts are no longer than calls, and two for each thread.
+        assert_eq!((unit(4, [32, 1, 1], u64::MAX), unit(16, [11, 1, 1], u64::MAX)), (4, 3));
+        assert_eq!((super::unit(64, [64, 1, 1], u64::MAX, 8), super::unit(64, [7, 1, 1], u64::MAX, 8)), (4, 1));
         assert_eq!(unit(64, [u32::MAX; 3], 0), u64::from(u32::MAX));
     }
 
@@ -160,7 +174,7 @@ mod tests {
         let time = 4 * MINIMUM_CHUNK;
         let units = |function: Option<&FunctionInfo>, count: [u32; 3], time| {
             let workgroups = count.into_iter().map(u64::from).product::<u64>();
-            workgroups.div_ceil(unit_of(function, count, workgroups, time))
+            workgroups.div_ceil(unit_of(function, count, workgroups, (time, 2)))
         };
         assert_eq!(units(Some(&function(64, false)), [48, 1, 1], time), 1);
         assert_eq!(units(Some(&function(16, false)), [40, 1, 1], time), 3);

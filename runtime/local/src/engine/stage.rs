@@ -112,7 +112,7 @@ impl Stage {
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
                 let function = dispatch.executable.functions().get(dispatch.function);
-                unit = estimate::unit_of(function, count, total, time);
+                unit = estimate::unit_of(function, count, total, (time, threads));
                 (total, time)
             }
             _ => {
