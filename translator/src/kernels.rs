@@ -38,7 +38,7 @@ const COARSENED_ALONG: KernelArguments = KernelArguments { constants: 1, binding
 pub(crate) struct Kernel {
     /// The most workgroups that a call runs.
     pub(crate) coarsening: u32,
-    /// The first so many positions may share calls.
+    /// Positions below this may share calls.
     alike: u32,
     /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
     pub(crate) bindings: Option<Vec<u32>>,

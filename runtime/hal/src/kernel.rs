@@ -23,7 +23,7 @@ pub struct FunctionInfo {
     pub sequential: bool,
     /// Bit `i` is set where binding `i` is known to be read only, whatever the function is given. Machine code does not say.
     pub read_only_bindings: u64,
-    /// The workgroups along x that one call of the function runs: chunks of a dispatch should begin at multiples of so many.
+    /// The workgroups along x that one call of the function may run. Chunks of a dispatch should begin at multiples of the most.
     pub coarsening: Coarsening,
     /// Workgroup size as compiled, x, y, z; 0 or 1 where it has no meaning.
     pub workgroup_size: [u32; 3],
@@ -34,7 +34,7 @@ pub struct FunctionInfo {
 pub struct Coarsening {
     /// The most workgroups. 0 means one.
     pub most: u32,
-    /// The first so many positions may share calls; a workgroup behind them has a call of its own.
+    /// Workgroups at positions below this may share calls; each behind has a call of its own.
     pub alike: u32,
 }
 

@@ -149,10 +149,12 @@ fn kernel(random: &mut Random) -> String {
     }
     let count = |number: usize| format!("vm.const.i64 {number}");
     if let Some(length) = length {
-        // The last tile has fewer rows.
+        // The last tiles have fewer rows, most often one.
+        let step = if writer.random.next(4) == 0 { 1 + writer.random.next(4) } else { rows };
         writer.line(&format!("%i36:37 = vm.const.i64 {length}"));
-        writer.line(&format!("%i34:35 = vm.const.i64 {}", -(rows as i64)));
-        writer.line("%i36:37 = vm.fma.i64 %i4:5, %i34:35, %i36:37");
+        writer.line(&format!("%i34:35 = vm.const.i64 {}", -(step as i64)));
+        let product = ["%i4:5, %i34:35", "%i34:35, %i4:5"][writer.random.next(2)];
+        writer.line(&format!("%i36:37 = vm.fma.i64 {product}, %i36:37"));
         writer.line(&format!("%i34:35 = vm.const.i64 {rows}"));
     }
     for nest in 0..1 + writer.random.next(4) {
@@ -164,7 +166,7 @@ fn kernel(random: &mut Random) -> String {
         }
         let rows = match (length, writer.random.next(40)) {
             (_, 0) => String::from("vm.add.i64 %i4:5, %i8:9"),
-            (Some(_), _) => String::from("vm.min.i64.s %i34:35, %i36:37"),
+            (Some(_), at) => format!("vm.min.i64.s {}", ["%i34:35, %i36:37", "%i36:37, %i34:35"][at % 2]),
             _ => count(rows),
         };
         let is_of_workgroup = writer.random.next(24) != 0;

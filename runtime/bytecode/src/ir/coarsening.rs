@@ -46,31 +46,29 @@ pub struct Coarsened {
     pub function: Function,
     /// The most workgroups that one call should run, at least 2.
     pub coarsening: u32,
-    /// The first so many positions may share calls, `u32::MAX` where all may: the tile of a workgroup behind may be shorter, so that a call
-    /// may run only that one.
+    /// Positions below this may share calls; `u32::MAX` where all may. The tile of a workgroup behind may be shorter, so that it needs a call
+    /// of its own.
     pub alike: u32,
 }
 
 impl Function {
     /// Coarsens a kernel; it must be simplified, with arithmetic. None for kernels that do anything besides nests, whose nests are others
-    /// in each workgroup, and for those that write so much that there is nothing to gain.
+    /// in each workgroup (but for shorter tiles of the last), and for those that write so much that there is nothing to gain.
     #[must_use]
     pub fn coarsened(&self, arguments: &KernelArguments) -> Option<Coarsened> {
-        let tiles = Tiles::of(self, arguments);
-        if tiles.sizes.is_empty() {
-            let (function, coarsening) = self.coarsened_alike(arguments)?;
+        if let Some((function, coarsening)) = self.coarsened_for_all(arguments) {
             return Some(Coarsened { function, coarsening, alike: u32::MAX });
         }
-        // Calls are for one workgroup, or for whole tiles: what holds of these holds of the kernel with their sizes.
-        let mut whole = self.clone();
-        tiles.replace(&mut whole);
-        let (_, coarsening) = whole.coarsened_alike(arguments)?;
+        let tiles = Tiles::of(self, arguments).filter(|tiles| tiles.alike > 1)?;
+        // Calls for several workgroups are for whole tiles, so that what holds of the kernel with their sizes holds of those. In calls for
+        // one, the loops around nests change nothing.
+        let (_, coarsening) = tiles.of_whole(self).coarsened_for_all(arguments)?;
         let (function, _) = Parts::of(self, arguments, &tiles.sizes)?.surround(self)?;
-        (tiles.alike > 1).then_some(Coarsened { function, coarsening, alike: tiles.alike })
+        Some(Coarsened { function, coarsening, alike: tiles.alike })
     }
 
-    /// Coarsens a kernel whose workgroups have tiles of one size.
-    fn coarsened_alike(&self, arguments: &KernelArguments) -> Option<(Function, u32)> {
+    /// Coarsens a kernel of which all workgroups may share calls, and returns how many may at most.
+    fn coarsened_for_all(&self, arguments: &KernelArguments) -> Option<(Function, u32)> {
         let parts = Parts::of(self, arguments, &IndexMap::default())?;
         let most = (BYTES / parts.values.bytes_written(&parts.nests)?.max(1)).min(MOST);
         if most < 2 {
@@ -81,7 +79,8 @@ impl Function {
     }
 }
 
-/// The sizes of tiles that are shorter in the last workgroup only: `min(size, length - size * position)`.
+/// The sizes of tiles that are the same up to a position, and shorter behind: `min(size, length - step * position)`, where `step` mostly is the
+/// size.
 struct Tiles {
     /// What computes them, and the size of a whole one.
     sizes: IndexMap<Value, u64>,
@@ -90,11 +89,12 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn of(kernel: &Function, arguments: &KernelArguments) -> Tiles {
+    /// Finds them; None where there are none.
+    fn of(kernel: &Function, arguments: &KernelArguments) -> Option<Tiles> {
         let mut tiles = Tiles { sizes: IndexMap::default(), alike: u32::MAX };
-        let Some(position) = kernel.arguments().get(arguments.position).copied() else { return tiles };
+        let position = kernel.arguments().get(arguments.position).copied()?;
         let mut extensions: IndexMap<Value, ()> = IndexMap::default();
-        // What is left of a length behind the workgroups before: the length, and how much each takes.
+        // What is left of a length: the length, and the step that is multiplied by the position and added, a negative number.
         let mut left: IndexMap<Value, (i64, i64)> = IndexMap::default();
         let constant = |value: Value| kernel.constant_bits(value).map(u64::cast_signed);
         for inst in kernel.blocks.iter().flat_map(|data| &data.instructions) {
@@ -111,7 +111,7 @@ impl Tiles {
                 (Opcode::MinI64S, &[first, second]) => {
                     let (rest, size) = if left.contains(first) { (first, second) } else { (second, first) };
                     if let (Some((length, step)), Some(size)) = (left.get(rest), constant(size)) {
-                        // Positions are not negative, and what is left of a whole tile is between its size and the length.
+                        // Up to there what is left is between the size and the length, so that no operation wraps around.
                         let whole = (i128::from(*length) - i128::from(size)).div_euclid(-i128::from(*step)) + 1;
                         tiles.alike = tiles.alike.min(u32::try_from(whole.max(0)).unwrap_or(u32::MAX));
                         tiles.sizes.insert(*result, size.cast_unsigned());
@@ -121,15 +121,15 @@ impl Tiles {
                 _ => {}
             }
         }
-        tiles
+        (!tiles.sizes.is_empty()).then_some(tiles)
     }
 
-    /// Puts the sizes of whole tiles in the place of what computes them.
-    fn replace(&self, kernel: &mut Function) {
-        let sizes: Vec<(Value, u64)> = self.sizes.iter().map(|(value, size)| (value, *size)).collect();
+    /// Returns the kernel with the sizes of whole tiles in the place of what computes them.
+    fn of_whole(&self, kernel: &Function) -> Function {
+        let mut kernel = kernel.clone();
         let mut constants = IndexMap::default();
-        for (value, size) in sizes {
-            _ = constants.insert(value, kernel.constant(Type::i64, size));
+        for (value, size) in self.sizes.iter() {
+            constants.insert(value, kernel.constant(Type::i64, *size));
         }
         for data in &mut kernel.blocks {
             for inst in &mut data.instructions {
@@ -141,6 +141,7 @@ impl Tiles {
             });
         }
         kernel.simplify(Some(semantics::fold));
+        kernel
     }
 }
 

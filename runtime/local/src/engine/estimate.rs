@@ -37,23 +37,23 @@ pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
     wanted.min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
 }
 
-/// The longest time of workgroups that stay together in a chunk because one call of a kernel runs them.
+/// The time up to which the workgroups of a call of a kernel stay together in a chunk.
 const LONGEST_UNIT: u64 = 8 * MINIMUM_CHUNK;
-/// The most parts for each thread of what is divided although its parts would share operands, which each part packs for itself: loops of a
-/// kernel, and the workgroups of a call.
+/// The parts for each thread of what is divided although parts share operands, which each packs for itself: at most so many of a loop of a
+/// kernel, and so many where calls of several workgroups are cut.
 const PARTS_PER_THREAD: u64 = 2;
 
 /// The number of workgroups that stay together in the chunks of a dispatch that takes so long: those of a call, or whole rows where calls do
-/// not end where rows do. Fewer, where that would keep threads from work.
-fn unit(coarsening: u32, [x, y, z]: [u32; 3], time: u64, threads: usize) -> u64 {
-    let call = coarsening.min(x).max(1);
+/// not end where rows do. Fewer, where that would keep threads from work: they are cut so that each thread has two parts or more.
+fn unit(most: u32, [x, y, z]: [u32; 3], time: u64, threads: usize) -> u64 {
+    let call = most.min(x).max(1);
     let unit = if x.is_multiple_of(call) || (y, z) == (1, 1) { call } else { x };
     let rows = u64::from(y).saturating_mul(z.into());
     let units = u64::from(x.div_ceil(unit)).saturating_mul(rows);
     if time / units.max(1) <= LONGEST_UNIT {
         return unit.into();
     }
-    let part = u64::from(x).saturating_mul(rows).div_ceil(PARTS_PER_THREAD * threads.max(1) as u64);
+    let part = u64::from(x).saturating_mul(rows) / (PARTS_PER_THREAD * threads.max(1) as u64);
     part.min(unit.into()).max(1)
 }
 
@@ -159,8 +159,8 @@ mod tests {
         assert_eq!((unit(0, [20, 4, 1], 0), unit(1, [20, 4, 1], u64::MAX)), (1, 1));
         let four = 4 * LONGEST_UNIT;
         assert_eq!((unit(32, [32, 1, 1], LONGEST_UNIT), unit(32, [32, 1, 1], four)), (32, 8));
-        // Parts are no longer than calls, and two for each thread.
-        assert_eq!((unit(4, [32, 1, 1], u64::MAX), unit(16, [11, 1, 1], u64::MAX)), (4, 3));
+        // Parts are no longer than calls, and two or more for each thread.
+        assert_eq!((unit(4, [32, 1, 1], u64::MAX), unit(16, [11, 1, 1], u64::MAX)), (4, 2));
         assert_eq!((super::unit(64, [64, 1, 1], u64::MAX, 8), super::unit(64, [7, 1, 1], u64::MAX, 8)), (4, 1));
         assert_eq!(unit(64, [u32::MAX; 3], 0), u64::from(u32::MAX));
     }
