@@ -127,19 +127,13 @@ impl Tiles {
     /// Returns the kernel with the sizes of whole tiles in the place of what computes them.
     fn of_whole(&self, kernel: &Function) -> Function {
         let mut kernel = kernel.clone();
-        let mut constants = IndexMap::default();
-        for (value, size) in self.sizes.iter() {
-            constants.insert(value, kernel.constant(Type::i64, *size));
+        let constants: Vec<(Value, Value)> =
+            self.sizes.iter().map(|(value, size)| (value, kernel.constant(Type::i64, *size))).collect();
+        let mut replacements = kernel.identity();
+        for (value, constant) in constants {
+            replacements[value.index()] = constant;
         }
-        for data in &mut kernel.blocks {
-            for inst in &mut data.instructions {
-                inst.op.visit_mut(|mut operand| rename(&constants, operand.value_mut()));
-            }
-            data.terminator.visit_mut(|mut operand| rename(&constants, operand.value_mut()));
-            data.terminator.visit_edges_mut(|edge| {
-                edge.arguments.iter_mut().for_each(|operand| rename(&constants, &mut operand.value));
-            });
-        }
+        kernel.replace(&replacements);
         kernel.simplify(Some(semantics::fold));
         kernel
     }
