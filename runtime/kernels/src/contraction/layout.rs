@@ -74,6 +74,9 @@ impl Layout {
     /// Returns the layout in which vectors of an operand are adjacent, if the contraction is then expected to take less time: along
     /// the longest loop that moves the output and only this operand, or panels of it. None, too, where there would be more elements than
     /// `most`, because several iterations have the same.
+    ///
+    /// Rows of vectors that are adjacent as they are stored are laid out in panels, too, if several tiles read them: a tile would read a part
+    /// of each row, which is in another page than the one before (`gpt2`: 0.7 of the time with panels).
     pub(super) fn of(
         loops: &[Loop],
         side: Side,
@@ -81,28 +84,39 @@ impl Layout {
         is_other_computed: bool,
         most: usize,
     ) -> Option<Layout> {
-        // In panels, or in lines where those make too many axes.
-        let candidate = |panel: usize, streams: usize| Layout::candidate(loops, side, panel, streams);
-        let layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
-        if layout.elements() > most {
-            return None;
-        }
         let is_computed = match side {
             Side::Left => [false, is_other_computed],
             Side::Right => [is_other_computed, false],
         };
         // Of all columns: if only the rest of them gained by it, the others would lose rows that are adjacent.
         let costed = |layout: &Layout| Plan::whole(layout.loops(), machine, is_computed);
-        let (plan, cycles) = costed(&layout)?;
-        // Several tiles that each load a part of a line would fetch the operand from memory in pieces.
-        let [.., Axis { count: line, .. }] = layout.axes;
+        // In panels, or in lines where those make too many axes.
+        let candidate = |panel: usize, streams: usize| Layout::candidate(loops, side, panel, streams);
+        let mut layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
+        let (mut plan, mut cycles) = costed(&layout)?;
+        let is_adjacent = List::merged(loops)?.is_adjacent(side)?;
+        // Several tiles that each load a part of a line would fetch the operand from memory in pieces, so panels are as wide as tiles. Where
+        // a line of the other operand has numbers of one product, it is as fast as stored (1 x 1 convolutions of 7 x 7 maps).
+        let in_pieces =
+            |plan: &Plan, layout: &Layout| plan.columns_loaded_by_tiles().filter(|columns| *columns < layout.line());
+        if let Some(columns) = in_pieces(&plan, &layout).filter(|_| plan.has_adjacent_numbers()) {
+            layout = candidate(columns, 1)?;
+            (plan, cycles) = costed(&layout)?;
+        }
+        if layout.elements() > most || in_pieces(&plan, &layout).is_some() {
+            return None;
+        }
+        let (_, cycles_as_stored) = Plan::costed(loops, machine, is_computed)?;
         let pieces = plan.columns_loaded_by_tiles();
-        let is_in_pieces = pieces.is_some_and(|columns| columns < line);
-        if is_in_pieces || cycles >= Plan::costed(loops, machine, is_computed)?.1 {
+        let gains = match is_adjacent {
+            true => cycles <= cycles_as_stored && pieces.is_some() && plan.has_adjacent_numbers(),
+            false => cycles < cycles_as_stored,
+        };
+        if !gains {
             return None;
         }
         // What is read once comes from memory.
-        let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= line;
+        let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= layout.line();
         let interleaved = if is_read_once { candidate(Layout::PANEL, Layout::STREAMS) } else { None };
         let is_alike = |interleaved: &Layout| costed(interleaved).is_some_and(|(each, _)| each.packing == plan.packing);
         Some(interleaved.filter(is_alike).unwrap_or(layout))
@@ -112,9 +126,6 @@ impl Layout {
     fn candidate(loops: &[Loop], side: Side, panel: usize, streams: usize) -> Option<Layout> {
         let mut merged = List::merged(loops)?;
         let columns = merged.columns(side)?;
-        if side.stride(&merged.as_slice()[columns]) == 1 {
-            return None;
-        }
         let columns = merged.split(columns, panel)?;
         // The innermost of two loops that sum moves to the next stream.
         let stream = if streams > 1 { Some(merged.split_sums(side, streams)?) } else { None };
@@ -145,6 +156,11 @@ impl Layout {
     #[must_use]
     pub fn loops(&self) -> &[Loop] {
         &self.loops[..self.count]
+    }
+
+    /// The columns of a panel, or of all where there are none.
+    const fn line(&self) -> usize {
+        self.axes[MAX_AXES - 1].count
     }
 
     /// The number of elements.
@@ -181,6 +197,11 @@ impl List {
     fn columns(&self, side: Side) -> Option<usize> {
         let is_column = |each: &Loop| each.output != 0 && side.stride(each) != 0 && side.other().stride(each) == 0;
         (0..self.count).filter(|at| is_column(&self.loops[*at])).max_by_key(|at| self.loops[*at].count)
+    }
+
+    /// Whether the elements of its columns are adjacent. None if there are no columns.
+    fn is_adjacent(&self, side: Side) -> Option<bool> {
+        self.columns(side).map(|columns| side.stride(&self.loops[columns]) == 1)
     }
 
     /// Splits the innermost loop, if it sums and moves the operand, into two, of which the inner one has that trip count. Returns its position.
@@ -282,6 +303,27 @@ mod tests {
         assert!(of(&[each(5, 1, 512, 0), each(129, 5, 0, 1), each(512, 0, 1, 129)], &Machine::X86_64_V3).is_none());
         // The rows of one tile: each piece is read once.
         assert!(of(&pixels(4), &Machine::X86_64_V3).is_some());
+    }
+
+    #[test]
+    fn what_several_tiles_read_is_in_panels_as_wide_as_tiles() {
+        // 64 x 256, times a tile of 64 columns of a matrix by rows, and of one by columns.
+        let by_rows = |rows: usize| [each(rows, 64, 256, 0), each(64, 1, 0, 1), each(256, 0, 1, 1024)];
+        let by_columns = |rows: usize| [each(rows, 64, 256, 0), each(64, 1, 0, 256), each(256, 0, 1, 1)];
+        let of = |loops: &[Loop], machine: &Machine| {
+            let layout = Layout::of(loops, Side::Right, machine, false, 1 << 20);
+            layout.map(|layout| {
+                layout.loops()[1..].iter().map(|each| (each.count, each.right)).collect::<std::vec::Vec<_>>()
+            })
+        };
+        for loops in [by_rows(64), by_columns(64)] {
+            assert_eq!(of(&loops, &Machine::X86_64_V4), Some(std::vec![(64, 1), (256, 64)]));
+            assert_eq!(of(&loops, &Machine::X86_64_V3), Some(std::vec![(4, 4096), (16, 1), (256, 16)]));
+        }
+        // The rows of one tile read each row of the matrix once.
+        assert_eq!((of(&by_rows(1), &Machine::X86_64_V3), of(&by_rows(4), &Machine::X86_64_V4)), (None, None));
+        // The numbers of a row are each in another line.
+        assert_eq!(of(&[each(64, 64, 1, 0), each(64, 1, 0, 1), each(256, 0, 64, 1024)], &Machine::X86_64_V3), None);
     }
 
     #[test]

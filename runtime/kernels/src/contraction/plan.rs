@@ -202,6 +202,11 @@ impl Plan {
         (self.packing == Packing::None && self.rows.count() > self.tile_rows).then_some(self.vectors * self.lanes)
     }
 
+    /// Whether the numbers of a row that its products take are adjacent.
+    pub(super) fn has_adjacent_numbers(&self) -> bool {
+        self.sums.is_contiguous(|each| each.left)
+    }
+
     /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
     fn oriented(
         loops: &[Loop],

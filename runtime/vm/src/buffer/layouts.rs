@@ -17,8 +17,11 @@ use crate::Error;
 use crate::sync::Once;
 use incarnate_kernels::contraction::{Axis, Layout};
 
-/// The most bytes of layouts of a constant, which have no more elements than the constant either: beyond, memory is what limits kernels.
+/// The most bytes of layouts of a constant: beyond, memory is what limits kernels.
 const MAX_BYTES: usize = 256 << 20;
+/// The most elements of layouts for each of the constant: contractions of several rows have another one than those of a single row, and
+/// models may have both of a matrix.
+const ORDERS: usize = 2;
 /// Bytes of a constant for each list of layouts.
 const BYTES_OF_A_LIST: usize = 16 << 10;
 /// The most lists.
@@ -129,7 +132,7 @@ impl Layouts {
     #[cold]
     unsafe fn copied(&self, constant: &Buffer, first: usize, layout: &Layout) -> Option<Block> {
         let bytes = layout.elements().checked_mul(WIDTH)?.checked_next_multiple_of(ALIGNMENT)?;
-        let limit = constant.length.min(MAX_BYTES);
+        let limit = constant.length.saturating_mul(ORDERS).min(MAX_BYTES);
         let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         let offset = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
         let in_chunk = self.chunk(limit).and_then(|chunk| Block::of_chunk(Arc::clone(chunk), offset, bytes));
@@ -304,6 +307,29 @@ mod tests {
     }
 
     #[test]
+    fn single_rows_and_several_have_layouts_of_their_own() {
+        let left = Ref::Buffer(Buffer::copy_of(&bytes(33 * 512)).unwrap());
+        let (constant, memory, borrowed) = constant(64 * 512, 0);
+        let rows = |rows: usize| [each(rows, 64, 512, 0), each(64, 1, 0, 512), each(512, 0, 1, 1)];
+        for _ in 0..3 {
+            for count in [33, 1] {
+                let expected = run::<FmaF32>(64 * count, (&left, 0), (&memory, 0), &rows(count));
+                assert_eq!(run::<FmaF32>(64 * count, (&left, 0), (&borrowed, 0), &rows(count)), expected);
+            }
+        }
+        // Where vectors have two lanes or four, one is for both.
+        assert!([1, ORDERS].map(|orders| orders * constant.length).contains(&kept(&constant)));
+        // A matrix by rows.
+        let (constant, memory, borrowed) = self::constant(64 * 512, 0);
+        let loops = [each(33, 64, 512, 0), each(64, 1, 0, 1), each(512, 0, 1, 64)];
+        for _ in 0..3 {
+            let expected = run::<FmaF32>(64 * 33, (&left, 0), (&memory, 0), &loops);
+            assert_eq!(run::<FmaF32>(64 * 33, (&left, 0), (&borrowed, 0), &loops), expected);
+        }
+        assert_eq!(kept(&constant), constant.length);
+    }
+
+    #[test]
     fn parts_of_many_lengths_are_forgotten() {
         let left = Ref::Buffer(Buffer::copy_of(&bytes(2000)).unwrap());
         let (constant, memory, borrowed) = constant(64 * 2000, 0);
@@ -352,6 +378,6 @@ mod tests {
                 assert_eq!(run::<FmaF32>(32, (&left, 0), (&borrowed, first), &loops), expected);
             }
         }
-        assert!((1..=constant.length).contains(&kept(&constant)));
+        assert!((1..=ORDERS * constant.length).contains(&kept(&constant)));
     }
 }
