@@ -142,6 +142,22 @@ macro_rules! strips {
     };
 }
 
+/// How long an iteration of strips takes at least, in picoseconds: eight numbers of 32 bits, which are loaded and stored, a nanosecond.
+const LEAST_TIME: u64 = 100;
+
+/// Runs the loops of a nest whose iterations depend on no other ones: `run` is called with parts of the outer loops, of which each is the
+/// first iteration and the number of iterations of every one of them. All parts together are all iterations. `around` are the trip counts
+/// of these loops, `within` those of the loops in them. Several threads run parts where that pays.
+pub fn divide<const D: usize, const E: usize>(
+    around: [usize; D],
+    within: [usize; E],
+    run: &(dyn Fn([(usize, usize); D]) + Sync),
+) {
+    let counts = around.iter().chain(&within);
+    let time = counts.fold(LEAST_TIME, |time, count| time.saturating_mul(*count as u64));
+    crate::vm::parallel::divide_longest(around, time, run);
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec;

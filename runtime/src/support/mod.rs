@@ -116,6 +116,7 @@ pub use crate::{contract, elements_of, include_constants, partial_results, strip
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
+pub use elements::divide;
 pub use executables::*;
 #[cfg(feature = "std")]
 pub use fences::{DeferredFence, signalled, signalled_with};
@@ -131,7 +132,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

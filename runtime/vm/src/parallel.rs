@@ -91,6 +91,18 @@ pub fn divide(iterations: usize, time: u64, run: &(dyn Fn(Range<usize>) + Sync))
     }
 }
 
+/// As [`divide`], for loops of which each contains the next one. The one with the most iterations is divided: `run` is called with the first
+/// iteration of each loop, and the number of iterations.
+pub fn divide_longest<const D: usize>(counts: [usize; D], time: u64, run: &(dyn Fn([(usize, usize); D]) + Sync)) {
+    let whole = counts.map(|count| (0, count));
+    let Some(longest) = (0..D).max_by_key(|at| counts[*at]) else { return run(whole) };
+    divide(counts[longest], time, &|range| {
+        let mut part = whole;
+        part[longest] = (range.start, range.len());
+        run(part);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +150,21 @@ mod tests {
             assert_eq!(ranges(3, 1000).len(), 3);
         });
         assert_eq!(ranges(10, 1000), one(&(0..10)));
+    }
+
+    fn parts<const D: usize>(counts: [usize; D]) -> Vec<[(usize, usize); D]> {
+        let parts = Mutex::new(Vec::new());
+        divide_longest(counts, 1000, &|part| parts.lock().unwrap().push(part));
+        parts.into_inner().unwrap()
+    }
+
+    #[test]
+    fn the_longest_loop_is_divided() {
+        with_divider(Arc::new(Reverse(2)), || {
+            assert_eq!(parts([3, 7, 2]), [[(0, 3), (4, 3), (0, 2)], [(0, 3), (0, 4), (0, 2)]]);
+            assert_eq!((&parts([1])[..], &parts([0, 0])[..]), (&[[(0, 1)]][..], &[[(0, 0), (0, 0)]][..]));
+            assert_eq!(parts([]), [[]]);
+        });
+        assert_eq!(parts([3, 7]), [[(0, 3), (0, 7)]]);
     }
 }

@@ -11,6 +11,11 @@ pub mod keeping {
     include!(concat!(env!("OUT_DIR"), "/keeping.rs"));
 }
 
+/// Nests that threads divide.
+pub mod dividing {
+    include!(concat!(env!("OUT_DIR"), "/dividing.rs"));
+}
+
 /// Functions that take and return references other than tensors.
 pub mod references {
     include!(concat!(env!("OUT_DIR"), "/references.rs"));

@@ -34,6 +34,8 @@ pub(super) struct Emitter<'a, 'm> {
     pub(super) uses_location: Cell<bool>,
     /// The statement is in a loop that counts iterations in the variable `fuel`.
     pub(super) counts_iterations: Cell<bool>,
+    /// A nest runs many iterations, which are compiled with the body.
+    pub(super) needs_variants: Cell<bool>,
     /// The source location of the last comment.
     pub(super) source: RefCell<Option<String>>,
     /// The number of sequences whose emission has begun.

@@ -9,7 +9,7 @@ use quote::{ToTokens, format_ident, quote};
 
 use super::borrows;
 use super::emitter::{Emitter, base_offset, lifetime_named};
-use super::multiversion::{self, Multiversioned, Parameter};
+use super::multiversion::{Multiversioned, Parameter};
 use super::outline::outline;
 use super::scope::Scopes;
 use super::shared::{self, NestFunction};
@@ -73,6 +73,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             outputs: outlined.map(|outlined| &outlined.outputs[..]),
             uses_location: Cell::new(false),
             counts_iterations: Cell::new(false),
+            needs_variants: Cell::new(false),
             source: RefCell::default(),
             sequences: Cell::new(0),
             innermost: Cell::new(None),
@@ -104,7 +105,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             return self.resumable(&lints, &results, &parameters, &body, items);
         }
         let is_plain = !facts.is_inlined && !facts.is_guarded && !facts.yields();
-        let body = match is_plain && multiversion::is_worthwhile(self.analysis, self.body, sequence) {
+        let body = match is_plain && self.needs_variants(&emitter) {
             true => {
                 let shell = Multiversioned { state: facts.needs_state, stack: facts.needs_stack, result: &results };
                 shell.body(self.analysis.target_features, &parameters, &body)
@@ -126,6 +127,11 @@ impl<'a, 'm> Unit<'a, 'm> {
         // The bytecode yields only in unreachable blocks.
         items.extend(facts.resume.as_ref().map(|resume| self.never_resumed(resume, &results)));
         Ok(())
+    }
+
+    /// Whether a body that was emitted is compiled for several sets of target features. Outlined functions are decided on their own.
+    fn needs_variants(&self, emitter: &Emitter<'_, '_>) -> bool {
+        self.analysis.target_features != 0 && emitter.needs_variants.get()
     }
 
     /// The lints that the function's own code triggers.
@@ -207,7 +213,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let doc = format!(" Outlined from [`{}`].", self.facts.ident);
         let body = quote!(#location #statements Ok(#value));
         let is_plain = !returns_borrow && !outlined.needs_spills;
-        let body = match is_plain && multiversion::is_worthwhile(self.analysis, self.body, &outlined.body) {
+        let body = match is_plain && self.needs_variants(&emitter) {
             true => {
                 let shell =
                     Multiversioned { state: outlined.needs_state, stack: outlined.needs_stack, result: &results };

@@ -1,11 +1,8 @@
 //! Function multiversioning: bodies that are compiled for several sets of target features.
 
-use incarnate_bytecode::ir::nest::{Needed, Nest, Order, Schedule};
+use incarnate_bytecode::ir::nest::Nest;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
-
-use super::Analysis;
-use super::tree::{Body, Node, Sequence};
 
 /// The least number of iterations of a nest for which its function is multiversioned. Fewer iterations take about as long as
 /// the selection of the variant.
@@ -41,28 +38,8 @@ impl Parameter {
     }
 }
 
-/// Whether statements contain a nest that may run many iterations. Outlined functions are decided on their own.
-pub(super) fn is_worthwhile(analysis: &Analysis<'_>, body: &Body<'_>, sequence: &Sequence) -> bool {
-    analysis.target_features != 0 && sequence.iter().any(|node| has_long_nest(body, node))
-}
-
-fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
-    match node {
-        Node::Nest(index) => body.nests.found.get(*index as usize).is_some_and(|nest| is_long(body, nest)),
-        _ => node.children().into_iter().flatten().any(|child| has_long_nest(body, child)),
-    }
-}
-
-/// Whether a nest runs many iterations, or a number that is only known at run time. Contractions do not count: their kernels
-/// have variants of their own.
-fn is_long(body: &Body<'_>, nest: &Nest) -> bool {
-    // Whether it is a contraction does not depend on the order.
-    if matches!(
-        Schedule::of(body.function, nest, &Needed::of(body.function, nest), Order::Bytecode),
-        Schedule::Contraction(_)
-    ) {
-        return false;
-    }
+/// Whether a nest runs many iterations, or a number that is only known at run time.
+pub(super) fn is_long(nest: &Nest) -> bool {
     let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count());
     let product = trip_counts.try_fold(1u64, |product, count| Some(product.saturating_mul(count?)));
     product.is_none_or(|iterations| iterations >= MIN_ITERATIONS)

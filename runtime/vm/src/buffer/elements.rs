@@ -117,6 +117,10 @@ pub struct Grid<'a, T, const D: usize> {
 /// A [`Grid`] that can be written to.
 pub struct GridMut<'a, T, const D: usize>(Grid<'a, T, D>);
 
+// SAFETY: trip counts, and addresses of a buffer, which is `Sync`. Threads that share a grid access elements as those do that have one each:
+// who made it promised what `Ref::grid` asks for.
+unsafe impl<T: Element, const D: usize> Sync for Grid<'_, T, D> {}
+
 impl<T: Element, const D: usize> Grid<'_, T, D> {
     /// Returns the element of an iteration.
     ///
@@ -166,6 +170,34 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         let origin = self.origin.as_ptr().wrapping_offset(stride.wrapping_mul(first as i64) as isize);
         let origin = NonNull::new(origin).unwrap_or(self.origin);
         Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
+    }
+
+    /// Returns the grid of some iterations of each loop, from `first` on, which is its iteration zero. `loops` has their numbers, and this
+    /// grid's strides: code that is compiled for a grid from elsewhere knows the constant ones from then on.
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations, or another stride.
+    #[inline(always)]
+    #[must_use]
+    pub fn parts(&self, first: [usize; D], loops: [(usize, i64); D]) -> Self {
+        let mut offset = 0i64;
+        each_loop!(at < D => {
+            let (trip_count, stride) = self.loops[at];
+            if first[at] > trip_count || loops[at].0 > trip_count - first[at] || loops[at].1 != stride {
+                no_such_iteration();
+            }
+            offset = offset.wrapping_add(stride.wrapping_mul(first[at] as i64));
+        });
+        // As in `part`.
+        let origin = NonNull::new(self.origin.as_ptr().wrapping_offset(offset as isize)).unwrap_or(self.origin);
+        Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
+    }
+
+    /// The stride of one of the loops, in elements.
+    #[inline(always)]
+    #[must_use]
+    pub const fn stride(&self, of: usize) -> i64 {
+        self.loops[of].1
     }
 
     /// Returns the elements of an iteration and the following ones of one of the loops.
@@ -245,6 +277,23 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     #[must_use]
     pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
         GridMut(self.0.part(of, first, count))
+    }
+
+    /// As [`Grid::parts`].
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations, or another stride.
+    #[inline(always)]
+    #[must_use]
+    pub fn parts(&self, first: [usize; D], loops: [(usize, i64); D]) -> Self {
+        GridMut(self.0.parts(first, loops))
+    }
+
+    /// The stride of one of the loops, in elements.
+    #[inline(always)]
+    #[must_use]
+    pub const fn stride(&self, of: usize) -> i64 {
+        self.0.stride(of)
     }
 
     /// As [`Grid::lanes`].
@@ -536,6 +585,23 @@ mod tests {
         assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
         assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
         assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
+    }
+
+    #[test]
+    fn parts_of_all_loops_are_those_of_each() {
+        let reference = numbers(24);
+        let matrix = grid_mut::<i32, 2>(&reference, 0, [(4, 6), (5, 1)]).unwrap();
+        let part = matrix.parts([1, 2], [(2, 6), (3, 1)]);
+        assert!(part.is_same(matrix.part(0, 1, 2).part(1, 2, 3).as_grid()));
+        assert_eq!((part.lanes::<3>([1, 0], 1), part.stride(0), part.stride(1)), ([14, 15, 16], 6, 1));
+        let panics = |first: [usize; 2], loops: [(usize, i64); 2]| {
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(matrix.parts(first, loops)))).is_err()
+        };
+        assert!(!panics([4, 5], [(0, 6), (0, 1)]) && !panics([0, 0], [(4, 6), (5, 1)]));
+        assert!(
+            panics([3, 0], [(2, 6), (5, 1)]) && panics([0, 1], [(4, 6), (5, 1)]) && panics([5, 0], [(0, 6), (5, 1)])
+        );
+        assert!(panics([0, 0], [(4, 5), (5, 1)]) && panics([0, 0], [(4, 6), (5, 2)]));
     }
 
     #[test]

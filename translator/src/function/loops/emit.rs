@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 
 use incarnate_bytecode::ir::nest::{
-    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Strips, Term,
+    Access, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Strips,
 };
 use incarnate_bytecode::ir::{Block, Op, Type, Value};
-use incarnate_bytecode::trip_count::Relation;
 use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::emitter::{Emitter, lifetime_named};
-use super::super::shared;
 use super::super::values::type_of;
+use super::super::{multiversion, shared};
+use super::forms::{Parameters, integer, unsigned};
 use super::merged::Merged;
 use super::strips::{Tile, Way};
 
@@ -28,25 +28,10 @@ pub(super) struct Writer<'a, 'e, 'm> {
     used_counts: RefCell<Vec<bool>>,
     /// The elements that the current strip holds in variables.
     pub(super) tile: RefCell<Tile>,
-    merged: Merged,
+    pub(super) merged: Merged,
     /// Which constants of loops may become parameters.
-    parameters: Parameters,
+    pub(super) parameters: Parameters,
 }
-
-/// Constants of the loops of a nest that may become parameters of a function that several nests share. Those of strips stay
-/// literals: reductions are unrolled, and vectors are loaded by constant strides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parameters {
-    None,
-    /// Those of loops around others, and long trip counts of the innermost one.
-    Outer,
-    /// All: kernels read them at run time.
-    All,
-}
-
-/// The least trip count for which code for any trip count is as fast as that for a constant one: vectorised loops of 4 vectors of 16
-/// elements then spend three quarters of their iterations in vectors, and more.
-const LONG_LOOP: u64 = 256;
 
 impl Emitter<'_, '_> {
     /// Emits a nest: a block that is left if an access may fail, and that otherwise runs all iterations.
@@ -71,6 +56,8 @@ impl Emitter<'_, '_> {
             _ => Parameters::Outer,
         };
         writer.merged = writer.merge(&schedule);
+        let needs_variants = multiversion::is_long(nest) && !writer.has_own_variants(&schedule);
+        self.needs_variants.set(self.needs_variants.get() || needs_variants);
         writer.nest(index, &schedule)
     }
 }
@@ -121,9 +108,9 @@ impl Writer<'_, '_, '_> {
             let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
             first.extend(match (&counted.divisor, self.row(at)) {
                 (None, Some(known)) => {
-                    let known = match self.is_parameter(at, known >= LONG_LOOP) {
-                        true => shared::constant(shared::Kind::Usize, known),
-                        false => unsigned(known),
+                    let known = match self.literal_count(at) {
+                        None => shared::constant(shared::Kind::Usize, known),
+                        Some(known) => unsigned(known),
                     };
                     quote!(let #name: usize = #known;)
                 }
@@ -175,6 +162,7 @@ impl Writer<'_, '_, '_> {
             Way::Loops => return Ok([steps.clone().unwrap_or_default(), self.iterations(0)?].into_iter().collect()),
         };
         let conditions = self.strip_conditions(strips, strips.reductions.is_empty());
+        let iterations = if self.is_apart(strips) { self.apart(strips, iterations) } else { iterations };
         Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
     }
 
@@ -215,112 +203,6 @@ impl Writer<'_, '_, '_> {
     pub(super) fn used_count(&self, at: usize) -> Ident {
         self.used_counts.borrow_mut()[at] = true;
         count(at)
-    }
-
-    /// The trip count of a loop, as an option.
-    fn trip_count(&self, counted: &Counted) -> TokenStream {
-        let test = &counted.test;
-        let (first, bound) = (self.form(test.first.base()), self.form(test.bound.base()));
-        let as_type = |form: TokenStream, of: &Affine| match (test.ty, test.signed, of.as_constant()) {
-            (Type::i64, true, Some(_)) => quote!(#form),
-            (Type::i64, true, None) => form,
-            (Type::i64, false, Some(number)) => unsigned(number as u64),
-            (Type::i64, false, None) => quote!(#form as u64),
-            (_, true, Some(number)) => integer(i64::from(number as i32)),
-            (_, false, Some(number)) => unsigned(u64::from(number as u32)),
-            // A form that is a single value of 32 bits needs no conversion.
-            (_, signed, None) => {
-                let narrow = self.narrow(of).unwrap_or_else(|| quote!(#form as i32));
-                if signed { narrow } else { quote!(#narrow as u32) }
-            }
-        };
-        let ty = match (test.ty, test.signed) {
-            (Type::i64, true) => quote!(i64),
-            (Type::i64, false) => quote!(u64),
-            (_, true) => quote!(i32),
-            (_, false) => quote!(u32),
-        };
-        let (first, bound) = (as_type(first, &test.first), as_type(bound, &test.bound));
-        let (step, relation) = (integer(test.step), relation(test.relation));
-        let count = quote!(support::trip_count::<#ty>(#first, #step, support::Relation::#relation, #bound));
-        if counted.tested_last { quote!(#count.and_then(|count| count.checked_add(1))) } else { count }
-    }
-
-    /// The name of a form that is a single value of 32 bits.
-    fn narrow(&self, form: &Affine) -> Option<TokenStream> {
-        let [Term { coefficient: 1, factors, iteration: None }] = form.terms() else { return None };
-        let [value] = factors[..] else { return None };
-        (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
-    }
-
-    /// Whether another loop runs the iterations of a loop.
-    pub(super) fn is_merged(&self, at: usize) -> bool {
-        self.merged.is_outer(at)
-    }
-
-    /// The trip count of a loop and of those that are merged with it, if it is a constant that all processors can count to: programs for
-    /// those of 32 bits compute longer ones, and find that they are too long.
-    pub(super) fn row(&self, at: usize) -> Option<u64> {
-        let constant = || self.nest.loops[at].constant_trip_count().filter(|known| u32::try_from(*known).is_ok());
-        self.merged.count(at).or_else(constant)
-    }
-
-    /// The loops that a form depends on, without those whose iterations others run.
-    pub(super) fn axes(&self, form: &Affine) -> Vec<usize> {
-        form.loops().into_iter().filter(|at| !self.is_merged(*at)).collect()
-    }
-
-    /// The base of a form, and the trip count and stride of each loop that it depends on.
-    pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
-        let loops = self.axes(form).into_iter().map(|at| {
-            let (count, stride) = (self.used_count(at), self.stride(form, at));
-            quote!((#count, #stride))
-        });
-        let loops = quote!([#(#loops),*]);
-        (self.form(form.base()), loops)
-    }
-
-    /// Whether a constant of a loop may become a parameter; `is_long` says that this is so for an innermost loop, too.
-    fn is_parameter(&self, at: usize, is_long: bool) -> bool {
-        let is_around = || self.nest.loops.iter().any(|counted| counted.parent == Some(at));
-        match self.parameters {
-            Parameters::None => false,
-            Parameters::Outer => is_long || is_around(),
-            Parameters::All => true,
-        }
-    }
-
-    /// The stride of a form along a loop.
-    pub(super) fn stride(&self, form: &Affine, at: usize) -> TokenStream {
-        self.sum(form.stride(at), self.is_parameter(at, false))
-    }
-
-    /// The sum of terms without their loop indices, as an `i64`.
-    pub(super) fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
-        self.sum(terms, self.emitter.shared.is_some())
-    }
-
-    /// The same; constants may become parameters where `is_shared`.
-    fn sum<'t>(&self, terms: impl Iterator<Item = &'t Term>, is_shared: bool) -> TokenStream {
-        let product = |term: &Term| {
-            let factors = term.factors.iter().map(|value| {
-                let name = self.emitter.name(*value);
-                if self.emitter.body.function.ty(*value) == Type::i32 { quote!(i64::from(#name)) } else { name }
-            });
-            let product = factors.reduce(|product, factor| quote!(#product.wrapping_mul(#factor)));
-            let shared = is_shared.then(|| shared::number(Type::i64, term.coefficient as u64));
-            let coefficient = shared.flatten().unwrap_or_else(|| integer(term.coefficient));
-            match product {
-                None => coefficient,
-                Some(product) if term.coefficient == 1 => product,
-                Some(product) => quote!(#product.wrapping_mul(#coefficient)),
-            }
-        };
-        // Constants come last, because methods are called on names.
-        let mut terms: Vec<&Term> = terms.collect();
-        terms.sort_by_key(|term| term.factors.is_empty());
-        let sum = terms.into_iter().map(product).reduce(|sum, term| quote!(#sum.wrapping_add(#term)));
-        sum.unwrap_or_else(|| integer(0))
     }
 
     /// All iterations of a loop; empty if they have no effect.
@@ -573,25 +455,4 @@ pub(super) fn element(element: Element) -> TokenStream {
         Element::f32 => quote!(f32),
         Element::f64 => quote!(f64),
     }
-}
-
-fn relation(relation: Relation) -> TokenStream {
-    match relation {
-        Relation::Less => quote!(Less),
-        Relation::LessOrEqual => quote!(LessOrEqual),
-        Relation::Greater => quote!(Greater),
-        Relation::GreaterOrEqual => quote!(GreaterOrEqual),
-        Relation::NotEqual => quote!(NotEqual),
-    }
-}
-
-/// A number in a context that determines its type.
-fn integer(number: i64) -> TokenStream {
-    let digits = unsigned(number.unsigned_abs());
-    if number < 0 { quote!(-#digits) } else { digits }
-}
-
-fn unsigned(number: u64) -> TokenStream {
-    let digits = Literal::u64_unsuffixed(number);
-    quote!(#digits)
 }

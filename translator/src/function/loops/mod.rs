@@ -4,8 +4,10 @@
 //! and the original loop only evaluates the test that ends it. Otherwise the nest does nothing, and the original loop fails
 //! at the same access as the bytecode.
 
+mod apart;
 mod contraction;
 mod emit;
+mod forms;
 mod merged;
 mod reduction;
 mod remarks;

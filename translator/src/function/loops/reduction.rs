@@ -27,7 +27,7 @@ impl Writer<'_, '_, '_> {
         let work = self.iteration(&plan)?;
         let (mut parameters, mut arguments) = (Vec::new(), Vec::new());
         for view in &strips.non_aliasing {
-            let (name, ty) = (grid(*view), self.grid_type(*view));
+            let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('_)));
             parameters.push(quote!(#name: &#ty));
             arguments.push(quote!(&#name));
         }

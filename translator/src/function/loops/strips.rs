@@ -79,9 +79,9 @@ fn widths(trip_count: Option<u64>, density: Density, is_reduction: bool) -> Toke
 pub(super) struct Plan<'t> {
     strips: &'t Strips,
     /// The views that the strip function takes, ascending: stores and live loads.
-    views: Vec<usize>,
+    pub(super) views: Vec<usize>,
     /// Numbers defined before the nest that the strip function takes.
-    captured: Vec<Value>,
+    pub(super) captured: Vec<Value>,
     /// Values that differ between lanes.
     varying: BTreeSet<Value>,
 }
@@ -154,7 +154,7 @@ impl Writer<'_, '_, '_> {
         let plan = self.plan(strips);
         let (mut parameters, mut arguments) = (Vec::new(), Vec::new());
         for view in &plan.views {
-            let (name, ty) = (grid(*view), self.grid_type(*view));
+            let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('_)));
             parameters.push(quote!(#name: &#ty));
             arguments.push(quote!(&#name));
         }
@@ -255,11 +255,11 @@ impl Writer<'_, '_, '_> {
         self.axis(view, at).is_some()
     }
 
-    pub(super) fn grid_type(&self, view: usize) -> TokenStream {
+    pub(super) fn grid_type(&self, view: usize, lifetime: &TokenStream) -> TokenStream {
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
         let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(self.axes(&view.index).len()));
-        quote!(support::#name<'_, #ty, #dimensions>)
+        quote!(support::#name<#lifetime, #ty, #dimensions>)
     }
 
     /// The body of the function: all iterations of the reductions for some strips.

@@ -1,0 +1,153 @@
+//! Iterations that run apart from the checks before them: they are compiled for several sets of target features, the checks and the loop
+//! that stands for the nest are not; and where they are many, threads divide them.
+
+use incarnate_bytecode::ir::nest::{Schedule, Strips};
+use incarnate_bytecode::ir::{Type, Value};
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::super::multiversion;
+use super::super::shared::pass_constants;
+use super::super::values::type_of;
+use super::emit::{Writer, grid};
+use super::forms::{integer, unsigned};
+use super::strips::Way;
+
+/// The least number of iterations that threads divide. At 10 iterations a nanosecond they take so long that engines consider it.
+const DIVIDED: u64 = 100_000;
+
+/// The fields of a structure: their names, types, and values.
+#[derive(Default)]
+struct Fields {
+    names: Vec<TokenStream>,
+    types: Vec<TokenStream>,
+    values: Vec<TokenStream>,
+}
+
+impl Fields {
+    fn push(&mut self, name: TokenStream, ty: TokenStream, value: TokenStream) {
+        self.names.push(name);
+        self.types.push(ty);
+        self.values.push(value);
+    }
+}
+
+impl Writer<'_, '_, '_> {
+    /// Whether what runs the iterations is compiled for several sets of target features, whatever the code around it is compiled for, or
+    /// there is nothing to run.
+    pub(super) fn has_own_variants(&self, schedule: &Schedule) -> bool {
+        match schedule {
+            Schedule::Contraction(_) | Schedule::Zeros => true,
+            Schedule::Strips(strips) => !matches!(self.way(strips), Way::Loops) && self.is_apart(strips),
+            _ => false,
+        }
+    }
+
+    /// Whether the iterations of strips, or of tiles, run apart. References cannot be captured.
+    pub(super) fn is_apart(&self, strips: &Strips) -> bool {
+        let has_variants = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
+        let is_number = |value: &Value| self.emitter.body.function.ty(*value) != Type::Ref;
+        (has_variants || self.is_divided(strips)) && self.plan(strips).captured.iter().all(is_number)
+    }
+
+    /// Whether threads divide the iterations of one of the outer loops: there are many, and none computes with its index.
+    fn is_divided(&self, strips: &Strips) -> bool {
+        let reads_index = |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.is_read(each.parameter));
+        let known = self.nest.loops.iter().filter_map(|counted| counted.constant_trip_count());
+        known.fold(1, u64::saturating_mul) >= DIVIDED
+            && self.around(strips).next().is_some()
+            && !self.around(strips).any(reads_index)
+    }
+
+    /// Emits code that runs iterations apart: those of the loops around strips, and of these.
+    pub(super) fn apart(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
+        let plan = self.plan(strips);
+        let divided: Vec<usize> = if self.is_divided(strips) { self.around(strips).collect() } else { Vec::new() };
+        let mut fields = Fields::default();
+        let (mut counts, mut grids) = (TokenStream::new(), TokenStream::new());
+        for view in &plan.views {
+            let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('a)));
+            fields.push(quote!(#name), quote!(&'a #ty), quote!(&#name));
+            grids.extend(self.part_of_grid(*view, &divided));
+        }
+        for value in &plan.captured {
+            let name = self.emitter.name(*value);
+            fields.push(name.clone(), type_of(self.emitter.body.function.ty(*value)), name);
+        }
+        let within = strips.reductions.iter().copied().chain([strips.lanes]);
+        let within: Vec<usize> = self.around(strips).filter(|at| !divided.contains(at)).chain(within).collect();
+        for at in &within {
+            let name = self.used_count(*at);
+            match self.literal_count(*at) {
+                Some(known) => {
+                    let known = unsigned(known);
+                    counts.extend(quote!(let #name: usize = #known;));
+                }
+                None => fields.push(quote!(#name), quote!(usize), quote!(#name)),
+            }
+        }
+        if !divided.is_empty() {
+            let names = divided.iter().map(|at| (format_ident!("first{}", at), self.used_count(*at)));
+            let names = names.map(|(first, count)| quote!((#first, #count)));
+            let number = Literal::usize_unsuffixed(divided.len());
+            fields.push(quote!([#(#names),*]), quote!([(usize, usize); #number]), quote!(loops));
+        }
+        let (mut declared, mut passed) = (Vec::new(), Vec::new());
+        let body = pass_constants(quote!(#counts #grids #iterations), &mut declared, &mut passed);
+        let Fields { mut names, mut types, mut values } = fields;
+        for (parameter, value) in declared.into_iter().zip(passed) {
+            let mut parts = parameter.into_iter();
+            names.extend(parts.next().map(TokenStream::from));
+            types.push(parts.skip(1).collect());
+            values.push(value);
+        }
+        let target_features = Literal::u8_unsuffixed(self.emitter.analysis.target_features);
+        let call = quote!(support::multiversioned::<#target_features, _>(Iterations(#(#values),*)));
+        let call = match &divided[..] {
+            [] => quote!(#call;),
+            divided => {
+                let around = divided.iter().map(|at| self.used_count(*at));
+                let within = within.iter().map(|at| self.used_count(*at));
+                quote!(support::divide([#(#around),*], [#(#within),*], &|loops| { #call });)
+            }
+        };
+        quote! {
+            struct Iterations<'a>(#(#types),*);
+            impl support::Multiversion for Iterations<'_> {
+                type Output = ();
+                #[inline(always)]
+                fn run<const LANES: usize>(self) {
+                    let Iterations(#(#names),*) = self;
+                    #body
+                }
+            }
+            #call
+        }
+    }
+
+    /// The grid of the iterations that a part has. Its literals are those of the grid before.
+    fn part_of_grid(&self, view: usize, divided: &[usize]) -> TokenStream {
+        let name = grid(view);
+        let index = &self.nest.views[view].index;
+        let axes = self.axes(index);
+        let first = axes.iter().map(|at| match divided.contains(at) {
+            true => {
+                let first = format_ident!("first{}", at);
+                quote!(#first)
+            }
+            false => quote!(0),
+        });
+        let loops = axes.iter().enumerate().map(|(axis, at)| {
+            let count = self.used_count(*at);
+            let stride = match index.constant_stride(*at).filter(|_| !self.is_parameter(*at, false)) {
+                Some(stride) => integer(stride),
+                None => {
+                    let axis = Literal::usize_unsuffixed(axis);
+                    quote!(#name.stride(#axis))
+                }
+            };
+            quote!((#count, #stride))
+        });
+        quote!(let #name = #name.parts([#(#first),*], [#(#loops),*]);)
+    }
+}
