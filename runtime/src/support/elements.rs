@@ -142,12 +142,12 @@ macro_rules! strips {
     };
 }
 
-/// How long an iteration of strips takes at least, in picoseconds: eight numbers of 32 bits, which are loaded and stored, a nanosecond.
+/// How long an iteration of strips takes at least, in picoseconds: ten numbers of 32 bits are loaded, computed and stored in a nanosecond.
 const LEAST_TIME: u64 = 100;
 
-/// Runs the loops of a nest whose iterations depend on no other ones: `run` is called with parts of the outer loops, of which each is the
-/// first iteration and the number of iterations of every one of them. All parts together are all iterations. `around` are the trip counts
-/// of these loops, `within` those of the loops in them. Several threads run parts where that pays.
+/// Runs the loops of a nest whose iterations depend on no other ones, on several threads where that pays. `around` are the trip counts of the
+/// outer loops, `within` those of the loops in them. `run` is called with the iterations of the outer loops that it has to run: for each
+/// loop, the first one and how many.
 pub fn divide<const D: usize, const E: usize>(
     around: [usize; D],
     within: [usize; E],

@@ -91,11 +91,11 @@ pub fn divide(iterations: usize, time: u64, run: &(dyn Fn(Range<usize>) + Sync))
     }
 }
 
-/// As [`divide`], for loops of which each contains the next one. The one with the most iterations is divided: `run` is called with the first
-/// iteration of each loop, and the number of iterations.
+/// As [`divide`], for loops of which each contains the next one. The one with the most iterations is divided, the outermost of several: `run`
+/// is called with the first iteration and the number of iterations of each loop.
 pub fn divide_longest<const D: usize>(counts: [usize; D], time: u64, run: &(dyn Fn([(usize, usize); D]) + Sync)) {
     let whole = counts.map(|count| (0, count));
-    let Some(longest) = (0..D).max_by_key(|at| counts[*at]) else { return run(whole) };
+    let Some(longest) = (0..D).rev().max_by_key(|at| counts[*at]) else { return run(whole) };
     divide(counts[longest], time, &|range| {
         let mut part = whole;
         part[longest] = (range.start, range.len());
@@ -104,6 +104,7 @@ pub fn divide_longest<const D: usize>(counts: [usize; D], time: u64, run: &(dyn 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use alloc::vec::Vec;
@@ -163,6 +164,7 @@ mod tests {
         with_divider(Arc::new(Reverse(2)), || {
             assert_eq!(parts([3, 7, 2]), [[(0, 3), (4, 3), (0, 2)], [(0, 3), (0, 4), (0, 2)]]);
             assert_eq!((&parts([1])[..], &parts([0, 0])[..]), (&[[(0, 1)]][..], &[[(0, 0), (0, 0)]][..]));
+            assert_eq!(parts([2, 2]), [[(1, 1), (0, 2)], [(0, 1), (0, 2)]]);
             assert_eq!(parts([]), [[]]);
         });
         assert_eq!(parts([3, 7]), [[(0, 3), (0, 7)]]);

@@ -31,12 +31,17 @@ impl Divider for Threads {
     }
 }
 
-/// Runs a call once for each number of parts.
+/// Runs a call with so many parts, and returns the number of divisions.
+fn divisions(parts: usize, call: impl Fn()) -> usize {
+    let threads = Arc::new(Threads { parts, divisions: AtomicUsize::new(0) });
+    with_divider(threads.clone(), call);
+    threads.divisions.load(Ordering::Relaxed)
+}
+
+/// Runs a call with each of some numbers of parts.
 fn divided(call: impl Fn()) {
     for parts in [1, 2, 3, 7, 64] {
-        let threads = Arc::new(Threads { parts, divisions: AtomicUsize::new(0) });
-        with_divider(threads.clone(), &call);
-        assert_eq!(threads.divisions.load(Ordering::Relaxed), usize::from(parts > 1));
+        assert_eq!(divisions(parts, &call), usize::from(parts > 1));
     }
 }
 
@@ -57,13 +62,13 @@ fn elements_are_computed_once() {
     let module = Module::load_with(Session::builder()).unwrap();
     let (maps, biases) = (buffer(64 * 4096, number), buffer(64, |at| at as f32));
     divided(|| {
-        let padded = buffer(64 * 4224, |_| -1.0);
+        let padded = buffer(64 * 4224, |at| at as f32);
         module.bias(&maps, &biases, &padded).unwrap();
         for (at, found) in numbers(&padded).into_iter().enumerate() {
             let (map, row, column) = (at / 4224, at % 4224 / 66, at % 66);
             let is_padding = row >= 64 || column >= 64;
-            let expected = if is_padding { -1.0 } else { number(map * 4096 + row * 64 + column) + map as f32 };
-            assert_eq!(found, expected, "{map} {row} {column}");
+            let computed = || number(map * 4096 + row * 64 + column) + map as f32 - at as f32;
+            assert_eq!(found, if is_padding { at as f32 } else { computed() }, "{map} {row} {column}");
         }
     });
 }
@@ -96,4 +101,18 @@ fn tiles_are_divided_by_rows() {
                 .all(|(at, found)| found == 2.0 * number(at / 32 * 132 + at % 32 * 4))
         );
     });
+}
+
+#[test]
+fn iterations_that_compute_with_indices_are_not_divided() {
+    let module = Module::load_with(Session::builder()).unwrap();
+    let maps = Buffer::copy_of(&(0..64 * 4096i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    let numbered = buffer(64 * 4224, |_| 0.0);
+    assert_eq!(divisions(3, || module.numbered(&maps, &numbered).unwrap()), 0);
+    let found = numbered.to_vec().unwrap();
+    for (map, row, column) in [(0, 0, 0), (0, 1, 5), (7, 63, 62), (63, 63, 63), (63, 5, 0)] {
+        let at = 4 * (map * 4224 + row * 66 + column);
+        let expected = i32::try_from(map * 4096 + row * 64 + column + row).unwrap();
+        assert_eq!(found[at..at + 4], expected.to_le_bytes(), "{map} {row} {column}");
+    }
 }

@@ -4,7 +4,7 @@ use incarnate_bytecode::ir::nest::Nest;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
-/// The least number of iterations of a nest for which its function is multiversioned. Fewer iterations take about as long as
+/// The least number of iterations of a nest for which they, or its function, are multiversioned. Fewer iterations take about as long as
 /// the selection of the variant.
 const MIN_ITERATIONS: u64 = 256;
 

@@ -280,12 +280,8 @@ impl Shared {
 }
 
 /// Makes parameters of the constants in the body of a function that stands within a nest's function: it cannot see what may become
-/// parameters of that.
-pub(super) fn pass_constants(
-    body: TokenStream,
-    parameters: &mut Vec<TokenStream>,
-    arguments: &mut Vec<TokenStream>,
-) -> TokenStream {
+/// parameters of that. Returns the body, and the name, type and argument of each parameter.
+pub(super) fn pass_constants(body: TokenStream) -> (TokenStream, Vec<(Ident, Ident, TokenStream)>) {
     let mut constants: Vec<(Kind, u64)> = Vec::new();
     let body = replaced(body, &mut |ident| {
         let found = marked(ident)?;
@@ -295,13 +291,11 @@ pub(super) fn pass_constants(
         });
         Some(format_ident!("constant{position}").to_token_stream())
     });
-    for (position, (kind, bits)) in constants.into_iter().enumerate() {
+    let parameter = |(position, (kind, bits)): (usize, (Kind, u64))| {
         let ty = KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2);
-        let (name, ty) = (format_ident!("constant{position}"), format_ident!("{ty}"));
-        parameters.push(quote!(#name: #ty));
-        arguments.push(constant(kind, bits));
-    }
-    body
+        (format_ident!("constant{position}"), format_ident!("{ty}"), constant(kind, bits))
+    };
+    (body, constants.into_iter().enumerate().map(parameter).collect())
 }
 
 /// Replaces identifiers.

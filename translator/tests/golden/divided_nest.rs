@@ -46,13 +46,13 @@ pub fn bias(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
                 ) = self;
                 let count2: usize = 64;
                 let grid0 = grid0
-                    .parts(
+                    .subgrid(
                         [first0, first1, 0],
                         [(count0, 4096), (count1, 64), (count2, 1)],
                     );
-                let grid1 = grid1.parts([first0], [(count0, 1)]);
+                let grid1 = grid1.subgrid([first0], [(count0, 1)]);
                 let grid2 = grid2
-                    .parts(
+                    .subgrid(
                         [first0, first1, 0],
                         [(count0, 4224), (count1, 66), (count2, 1)],
                     );
@@ -86,7 +86,9 @@ pub fn bias(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
                         {
                             let v18 = lanes0[lane];
                             let v20 = semantics::add_f32(v18, v19);
-                            *accumulator = v20;
+                            let v25 = *accumulator;
+                            let v26 = semantics::sub_f32(v20, v25);
+                            *accumulator = v26;
                         }
                     }
                     for (strip, accumulators) in accumulators2.into_iter().enumerate() {
@@ -132,24 +134,26 @@ pub fn bias(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
                 let v22 = semantics::mul_i64(v5, 66);
                 let v23 = semantics::add_i64(v21, v22);
                 let v24 = semantics::add_i64(v23, v6);
-                support::buffer_store_f32(input2, v24, v20).at(HERE, 0xcd)?;
-                let v25 = semantics::add_i64(v6, 1);
-                if semantics::cmp_lt_i64_s(v25, 64) == 0 {
+                let v25 = support::buffer_load_f32(input2, v24).at(HERE, 0xcd)?;
+                let v26 = semantics::sub_f32(v20, v25);
+                support::buffer_store_f32(input2, v24, v26).at(HERE, 0xdd)?;
+                let v27 = semantics::add_i64(v6, 1);
+                if semantics::cmp_lt_i64_s(v27, 64) == 0 {
                     break;
                 }
-                v6 = v25;
+                v6 = v27;
             }
-            let v27 = semantics::add_i64(v5, 1);
-            if semantics::cmp_lt_i64_s(v27, 64) == 0 {
+            let v29 = semantics::add_i64(v5, 1);
+            if semantics::cmp_lt_i64_s(v29, 64) == 0 {
                 break;
             }
-            v5 = v27;
+            v5 = v29;
         }
-        let v29 = semantics::add_i64(v4, 1);
-        if semantics::cmp_lt_i64_s(v29, 64) == 0 {
+        let v31 = semantics::add_i64(v4, 1);
+        if semantics::cmp_lt_i64_s(v31, 64) == 0 {
             break;
         }
-        v4 = v29;
+        v4 = v31;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ impl Layout {
     /// `most`, because several iterations have the same.
     ///
     /// Rows of vectors that are adjacent as they are stored are laid out in panels, too, if several tiles read them: a tile would read a part
-    /// of each row, which is in another page than the one before (`gpt2`: 0.7 of the time with panels).
+    /// of each row, which is in another page than the one before (docs/kernels.md, "Layouts of constants").
     pub(super) fn of(
         loops: &[Loop],
         side: Side,
@@ -96,7 +96,7 @@ impl Layout {
         let (mut plan, mut cycles) = costed(&layout)?;
         let is_adjacent = List::merged(loops)?.is_adjacent(side)?;
         // Several tiles that each load a part of a line would fetch the operand from memory in pieces, so panels are as wide as tiles. Where
-        // a line of the other operand has numbers of one product, it is as fast as stored (1 x 1 convolutions of 7 x 7 maps).
+        // each number of the other operand is in another line, it is faster as stored (1 x 1 convolutions of 7 x 7 maps).
         let in_pieces =
             |plan: &Plan, layout: &Layout| plan.columns_loaded_by_tiles().filter(|columns| *columns < layout.line());
         if let Some(columns) = in_pieces(&plan, &layout).filter(|_| plan.has_adjacent_numbers()) {
@@ -109,7 +109,9 @@ impl Layout {
         let (_, cycles_as_stored) = Plan::costed(loops, machine, is_computed)?;
         let pieces = plan.columns_loaded_by_tiles();
         let gains = match is_adjacent {
-            true => cycles <= cycles_as_stored && pieces.is_some() && plan.has_adjacent_numbers(),
+            true => {
+                cycles <= cycles_as_stored && pieces.is_some() && plan.has_adjacent_numbers() && !layout.is_as_stored()
+            }
             false => cycles < cycles_as_stored,
         };
         if !gains {
@@ -156,6 +158,11 @@ impl Layout {
     #[must_use]
     pub fn loops(&self) -> &[Loop] {
         &self.loops[..self.count]
+    }
+
+    /// Whether the elements are in the order in which they are stored.
+    fn is_as_stored(&self) -> bool {
+        self.axes.iter().zip(self.strides).all(|(axis, stride)| axis.count == 1 || axis.stride == stride)
     }
 
     /// The columns of a panel, or of all where there are none.
@@ -320,6 +327,15 @@ mod tests {
             assert_eq!(of(&loops, &Machine::X86_64_V4), Some(std::vec![(64, 1), (256, 64)]));
             assert_eq!(of(&loops, &Machine::X86_64_V3), Some(std::vec![(4, 4096), (16, 1), (256, 16)]));
         }
+        // Whatever the vectors.
+        let machines = [Machine::X86_64_V4, Machine::X86_64_V3, Machine::NEON, Machine::SIMD128, Machine::PORTABLE];
+        let tile = |columns: i64, sums: i64| [each(33, 64, 512, 0), each(64, 1, 0, columns), each(512, 0, 1, sums)];
+        assert!(
+            machines.iter().all(|machine| of(&tile(1, 128), machine).is_some() && of(&tile(512, 1), machine).is_some())
+        );
+        // As stored, it is a panel.
+        let panel = [each(64, 64, 256, 0), each(64, 1, 0, 1), each(256, 0, 1, 64)];
+        assert_eq!((of(&panel, &Machine::X86_64_V4), of(&panel, &Machine::X86_64_V3).is_some()), (None, true));
         // The rows of one tile read each row of the matrix once.
         assert_eq!((of(&by_rows(1), &Machine::X86_64_V3), of(&by_rows(4), &Machine::X86_64_V4)), (None, None));
         // The numbers of a row are each in another line.

@@ -378,6 +378,19 @@ const MAX_DIVIDED: usize = 8;
 /// The fewest panels that are divided rather than the columns of each.
 const LEAST_PANELS: usize = 4;
 
+/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. None for too many
+/// loops.
+fn divisible(loops: &[Loop]) -> Option<usize> {
+    let is_within_panel = |inner: &Loop| {
+        let moves = |each: &Loop| (each.left != 0, each.right != 0);
+        let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
+        let is_panel = |outer: &Loop| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer);
+        inner.count <= Layout::PANEL && loops.iter().any(is_panel)
+    };
+    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0 && !is_within_panel(&loops[*at]));
+    moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED)
+}
+
 /// What threads share.
 struct Shared<T>(T);
 
@@ -397,16 +410,7 @@ unsafe fn divided<O: Operation>(
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    // The columns of a panel are not divided if there are panels.
-    let is_within_panel = |inner: &Loop| {
-        let moves = |each: &Loop| (each.left != 0, each.right != 0);
-        let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
-        let is_panel = |outer: &Loop| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer);
-        inner.count == Layout::PANEL && loops.iter().any(is_panel)
-    };
-    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0 && !is_within_panel(&loops[*at]));
-    let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
-    let Some(longest) = divisible else {
+    let Some(longest) = divisible(loops) else {
         // SAFETY: promised by the caller.
         return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
     };
@@ -458,6 +462,20 @@ mod tests {
         Loop { count: 3, output: 0, left: 1, right: 2 },
         Loop { count: 2, output: 1, left: 0, right: 1 },
     ];
+
+    #[test]
+    fn panels_are_divided_and_not_their_columns() {
+        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
+        // 8 rows, panels of 64 columns or of 16, and sums of 512.
+        let by_panels = |panels: usize, columns: usize| {
+            [each(8, 1024, 512, 0), each(panels, columns as i64, 0, 8192), each(columns, 1, 0, 1), each(512, 0, 1, 16)]
+        };
+        assert_eq!(
+            [(16, 64), (4, 16), (3, 16)].map(|(panels, columns)| divisible(&by_panels(panels, columns))),
+            [Some(1), Some(0), Some(2),]
+        );
+        assert_eq!(divisible(&[each(512, 0, 1, 1)]), None);
+    }
 
     #[test]
     fn matrices_are_multiplied() {

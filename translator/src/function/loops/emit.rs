@@ -162,7 +162,7 @@ impl Writer<'_, '_, '_> {
             Way::Loops => return Ok([steps.clone().unwrap_or_default(), self.iterations(0)?].into_iter().collect()),
         };
         let conditions = self.strip_conditions(strips, strips.reductions.is_empty());
-        let iterations = if self.is_apart(strips) { self.apart(strips, iterations) } else { iterations };
+        let iterations = if self.has_variants(strips) { self.with_variants(strips, iterations) } else { iterations };
         Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
     }
 

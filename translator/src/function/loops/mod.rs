@@ -4,7 +4,6 @@
 //! and the original loop only evaluates the test that ends it. Otherwise the nest does nothing, and the original loop fails
 //! at the same access as the bytecode.
 
-mod apart;
 mod contraction;
 mod emit;
 mod forms;
@@ -13,6 +12,7 @@ mod reduction;
 mod remarks;
 mod strips;
 mod tiles;
+mod variants;
 
 use std::collections::HashSet;
 

@@ -41,7 +41,11 @@ impl Writer<'_, '_, '_> {
             arguments.push(quote!(#name));
         }
         let slices = self.slices(&plan, &strips.non_aliasing);
-        let work = pass_constants(quote!(#slices #work), &mut parameters, &mut arguments);
+        let (work, constants) = pass_constants(quote!(#slices #work));
+        for (name, ty, constant) in constants {
+            parameters.push(quote!(#name: #ty));
+            arguments.push(constant);
+        }
         let output = strips.stores.first().copied().unwrap_or_default();
         let (partial, trip_count) = (accumulators(output), self.used_count(strips.lanes));
         let mut loops = quote!(support::partial_results!(#trip_count, #partial, strip(#(#arguments),*)););

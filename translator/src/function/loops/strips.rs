@@ -167,7 +167,11 @@ impl Writer<'_, '_, '_> {
             parameters.push(quote!(#name: #ty));
             arguments.push(quote!(#name));
         }
-        let body = pass_constants(self.strip(&plan)?, &mut parameters, &mut arguments);
+        let (body, constants) = pass_constants(self.strip(&plan)?);
+        for (name, ty, constant) in constants {
+            parameters.push(quote!(#name: #ty));
+            arguments.push(constant);
+        }
         let count = self.used_count(strips.lanes);
         let widths = widths(self.row(strips.lanes), self.density(strips), !strips.reductions.is_empty());
         let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););

@@ -1,5 +1,5 @@
-//! Iterations that run apart from the checks before them: they are compiled for several sets of target features, the checks and the loop
-//! that stands for the nest are not; and where they are many, threads divide them.
+//! Iterations with variants of their own: they are compiled for several sets of target features; the checks before them and the original loop
+//! are not. Where there are many, threads divide them.
 
 use incarnate_bytecode::ir::nest::{Schedule, Strips};
 use incarnate_bytecode::ir::{Type, Value};
@@ -13,7 +13,8 @@ use super::emit::{Writer, grid};
 use super::forms::{integer, unsigned};
 use super::strips::Way;
 
-/// The least number of iterations that threads divide. At 10 iterations a nanosecond they take so long that engines consider it.
+/// The least number of iterations that threads divide: `support::divide` expects them to take 10 us, the shortest work that the engine shares
+/// (`SHARE`).
 const DIVIDED: u64 = 100_000;
 
 /// The fields of a structure: their names, types, and values.
@@ -33,24 +34,25 @@ impl Fields {
 }
 
 impl Writer<'_, '_, '_> {
-    /// Whether what runs the iterations is compiled for several sets of target features, whatever the code around it is compiled for, or
-    /// there is nothing to run.
+    /// Whether a nest gains nothing from variants of the function around it: what runs the iterations has variants of its own, or there is
+    /// nothing to run.
     pub(super) fn has_own_variants(&self, schedule: &Schedule) -> bool {
         match schedule {
             Schedule::Contraction(_) | Schedule::Zeros => true,
-            Schedule::Strips(strips) => !matches!(self.way(strips), Way::Loops) && self.is_apart(strips),
+            Schedule::Strips(strips) => !matches!(self.way(strips), Way::Loops) && self.has_variants(strips),
             _ => false,
         }
     }
 
-    /// Whether the iterations of strips, or of tiles, run apart. References cannot be captured.
-    pub(super) fn is_apart(&self, strips: &Strips) -> bool {
+    /// Whether the iterations of strips, or of tiles, have variants of their own. References cannot be captured.
+    pub(super) fn has_variants(&self, strips: &Strips) -> bool {
         let has_variants = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
         let is_number = |value: &Value| self.emitter.body.function.ty(*value) != Type::Ref;
         (has_variants || self.is_divided(strips)) && self.plan(strips).captured.iter().all(is_number)
     }
 
-    /// Whether threads divide the iterations of one of the outer loops: there are many, and none computes with its index.
+    /// Whether threads divide the iterations of one of the outer loops: there are many, of constant trip counts, and none computes with the
+    /// index of such a loop, which a part counts from zero.
     fn is_divided(&self, strips: &Strips) -> bool {
         let reads_index = |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.is_read(each.parameter));
         let known = self.nest.loops.iter().filter_map(|counted| counted.constant_trip_count());
@@ -59,8 +61,8 @@ impl Writer<'_, '_, '_> {
             && !self.around(strips).any(reads_index)
     }
 
-    /// Emits code that runs iterations apart: those of the loops around strips, and of these.
-    pub(super) fn apart(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
+    /// Emits variants of iterations, those of the loops around strips and of these, and the call of one.
+    pub(super) fn with_variants(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
         let plan = self.plan(strips);
         let divided: Vec<usize> = if self.is_divided(strips) { self.around(strips).collect() } else { Vec::new() };
         let mut fields = Fields::default();
@@ -92,15 +94,11 @@ impl Writer<'_, '_, '_> {
             let number = Literal::usize_unsuffixed(divided.len());
             fields.push(quote!([#(#names),*]), quote!([(usize, usize); #number]), quote!(loops));
         }
-        let (mut declared, mut passed) = (Vec::new(), Vec::new());
-        let body = pass_constants(quote!(#counts #grids #iterations), &mut declared, &mut passed);
-        let Fields { mut names, mut types, mut values } = fields;
-        for (parameter, value) in declared.into_iter().zip(passed) {
-            let mut parts = parameter.into_iter();
-            names.extend(parts.next().map(TokenStream::from));
-            types.push(parts.skip(1).collect());
-            values.push(value);
+        let (body, constants) = pass_constants(quote!(#counts #grids #iterations));
+        for (name, ty, constant) in constants {
+            fields.push(quote!(#name), quote!(#ty), constant);
         }
+        let Fields { names, types, values } = fields;
         let target_features = Literal::u8_unsuffixed(self.emitter.analysis.target_features);
         let call = quote!(support::multiversioned::<#target_features, _>(Iterations(#(#values),*)));
         let call = match &divided[..] {
@@ -148,6 +146,6 @@ impl Writer<'_, '_, '_> {
             };
             quote!((#count, #stride))
         });
-        quote!(let #name = #name.parts([#(#first),*], [#(#loops),*]);)
+        quote!(let #name = #name.subgrid([#(#first),*], [#(#loops),*]);)
     }
 }
