@@ -123,7 +123,7 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// The grid of the iterations that a part has. Its literals are those of the grid before.
+    /// Makes of a checked grid that of the iterations of a part. The compiler sees constant strides and trip counts again.
     fn part_of_grid(&self, view: usize, divided: &[usize]) -> TokenStream {
         let name = grid(view);
         let index = &self.nest.views[view].index;
