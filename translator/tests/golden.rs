@@ -65,7 +65,7 @@ fn loop_nest() {
     compare("loop_nest.rs", assembled("matvec.vmasm"), "    /// `@matvec`\n    pub fn", "\n}\n");
 }
 
-/// A nest with so many iterations that threads divide them: bounds checked once, the iterations apart, for several sets of target features.
+/// A nest with so many iterations that threads divide them: bounds checked once, and variants of the iterations.
 #[test]
 fn divided_nest() {
     compare("divided_nest.rs", assembled("dividing.vmasm"), "    /// `@bias`\n    pub fn", "    /// `@pool`");

@@ -180,17 +180,14 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     #[must_use]
     pub fn subgrid(&self, first: [usize; D], loops: [(usize, i64); D]) -> Self {
-        let mut offset = 0i64;
+        let mut part = Grid { origin: self.origin, loops: self.loops, span: self.span.clone(), buffer: PhantomData };
         each_loop!(at < D => {
-            let (trip_count, stride) = self.loops[at];
-            if first[at] > trip_count || loops[at].0 > trip_count - first[at] || loops[at].1 != stride {
+            if loops[at].1 != self.loops[at].1 {
                 no_such_iteration();
             }
-            offset = offset.wrapping_add(stride.wrapping_mul(first[at] as i64));
+            part = part.part(at, first[at], loops[at].0);
         });
-        // As in `part`.
-        let origin = NonNull::new(self.origin.as_ptr().wrapping_offset(offset as isize)).unwrap_or(self.origin);
-        Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
+        Grid { loops, ..part }
     }
 
     /// The stride of one of the loops, in elements.

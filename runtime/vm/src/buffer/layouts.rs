@@ -83,7 +83,7 @@ pub(super) struct Layouts {
     lists: Once<Vec<Once<Box<Node>>>>,
     /// Bytes of the elements of all layouts.
     bytes: AtomicUsize,
-    /// Memory for them; None where they are few, or the system has no such memory.
+    /// Memory for them, once a long constant has one; None where the system has no such memory.
     chunk: Once<Option<Arc<Chunk>>>,
 }
 

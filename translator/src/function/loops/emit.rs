@@ -56,8 +56,6 @@ impl Emitter<'_, '_> {
             _ => Parameters::Outer,
         };
         writer.merged = writer.merge(&schedule);
-        let needs_variants = multiversion::is_long(nest) && !writer.has_own_variants(&schedule);
-        self.needs_variants.set(self.needs_variants.get() || needs_variants);
         writer.nest(index, &schedule)
     }
 }
@@ -142,11 +140,13 @@ impl Writer<'_, '_, '_> {
                 Ok(quote!(if !#call { break #label; }))
             }
             Schedule::Reduction(reduction) => {
+                self.stays_in_function();
                 let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
                 Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
             Schedule::Strips(strips) => self.by_strips(strips, label, &steps),
             Schedule::InOrder(_) => {
+                self.stays_in_function();
                 let iterations = self.iterations(0)?;
                 Ok(quote!(#steps #iterations))
             }
@@ -159,11 +159,26 @@ impl Writer<'_, '_, '_> {
         let iterations = match self.way(strips) {
             Way::Strips => self.strips(strips)?,
             Way::Tiles => self.tiles(strips)?,
-            Way::Loops => return Ok([steps.clone().unwrap_or_default(), self.iterations(0)?].into_iter().collect()),
+            Way::Loops => {
+                self.stays_in_function();
+                let iterations = self.iterations(0)?;
+                return Ok(quote!(#steps #iterations));
+            }
         };
         let conditions = self.strip_conditions(strips, strips.reductions.is_empty());
-        let iterations = if self.has_variants(strips) { self.with_variants(strips, iterations) } else { iterations };
+        let iterations = if self.has_variants(strips) {
+            self.with_variants(strips, iterations)
+        } else {
+            self.stays_in_function();
+            iterations
+        };
         Ok(quote!(if !(#conditions) { break #label; } #steps #iterations))
+    }
+
+    /// Notes that the iterations are part of the body around them, which has variants for their sake if they are many.
+    fn stays_in_function(&self) {
+        let needs_variants = &self.emitter.needs_variants;
+        needs_variants.set(needs_variants.get() || multiversion::is_long(self.nest));
     }
 
     /// Makes numbers of what raced, for the code behind the nest.

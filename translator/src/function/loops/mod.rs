@@ -8,6 +8,7 @@ mod contraction;
 mod emit;
 mod forms;
 mod merged;
+mod passed;
 mod reduction;
 mod remarks;
 mod strips;

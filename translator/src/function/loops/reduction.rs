@@ -5,8 +5,8 @@ use incarnate_bytecode::ir::nest::{Reduce, Reduction, Strips};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
-use super::super::shared::pass_constants;
 use super::emit::{Writer, grid, index};
+use super::passed::Passed;
 use super::strips::accumulators;
 
 impl Writer<'_, '_, '_> {
@@ -25,27 +25,18 @@ impl Writer<'_, '_, '_> {
         let plan = self.plan(&plan_of);
         self.used_indices.borrow_mut().fill(false);
         let work = self.iteration(&plan)?;
-        let (mut parameters, mut arguments) = (Vec::new(), Vec::new());
+        let mut passed = Passed::default();
         for view in &strips.non_aliasing {
             let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('_)));
-            parameters.push(quote!(#name: &#ty));
-            arguments.push(quote!(&#name));
+            passed.push(&name, quote!(&#ty), quote!(&#name));
         }
         let is_used = |at: &usize| self.used_indices.borrow()[*at];
-        for name in plan_of.outer.iter().copied().filter(|at| is_used(at)).map(index) {
-            parameters.push(quote!(#name: usize));
-            arguments.push(quote!(#name));
-        }
-        for (name, ty) in self.captured(&plan) {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(quote!(#name));
-        }
+        let indices = plan_of.outer.iter().copied().filter(|at| is_used(at)).map(index);
+        indices.for_each(|name| passed.push_variable(name, quote!(usize)));
+        self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         let slices = self.slices(&plan, &strips.non_aliasing);
-        let (work, constants) = pass_constants(quote!(#slices #work));
-        for (name, ty, constant) in constants {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(constant);
-        }
+        let work = passed.push_constants(quote!(#slices #work));
+        let (parameters, arguments) = (passed.parameters(), &passed.values);
         let output = strips.stores.first().copied().unwrap_or_default();
         let (partial, trip_count) = (accumulators(output), self.used_count(strips.lanes));
         let mut loops = quote!(support::partial_results!(#trip_count, #partial, strip(#(#arguments),*)););

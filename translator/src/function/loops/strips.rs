@@ -9,9 +9,9 @@ use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::super::shared::pass_constants;
 use super::super::values::type_of;
 use super::emit::{Writer, count, element, grid, index};
+use super::passed::Passed;
 use super::tiles::LONG_ROW;
 
 /// The variables of the strip that is being emitted.
@@ -81,7 +81,7 @@ pub(super) struct Plan<'t> {
     /// The views that the strip function takes, ascending: stores and live loads.
     pub(super) views: Vec<usize>,
     /// Numbers defined before the nest that the strip function takes.
-    pub(super) captured: Vec<Value>,
+    captured: Vec<Value>,
     /// Values that differ between lanes.
     varying: BTreeSet<Value>,
 }
@@ -90,8 +90,12 @@ impl Writer<'_, '_, '_> {
     /// Whether a function can be emitted for the strips. References cannot be captured.
     fn can_be_function(&self, strips: &Strips) -> bool {
         let is_contiguous = |store: &usize| self.nest.views[*store].index.constant_stride(strips.lanes) == Some(1);
-        strips.stores.iter().all(is_contiguous)
-            && self.plan(strips).captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
+        strips.stores.iter().all(is_contiguous) && self.captures_numbers(&self.plan(strips))
+    }
+
+    /// Whether no reference is captured.
+    pub(super) fn captures_numbers(&self, plan: &Plan<'_>) -> bool {
+        plan.captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
     }
 
     /// Whether a function is emitted for strips of reductions. Their loops are not merged.
@@ -152,26 +156,16 @@ impl Writer<'_, '_, '_> {
     /// Emits a function for a number of strips of any width, and the loops around it.
     pub(super) fn strips(&self, strips: &Strips) -> Result<TokenStream> {
         let plan = self.plan(strips);
-        let (mut parameters, mut arguments) = (Vec::new(), Vec::new());
+        let mut passed = Passed::default();
         for view in &plan.views {
             let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('_)));
-            parameters.push(quote!(#name: &#ty));
-            arguments.push(quote!(&#name));
+            passed.push(&name, quote!(&#ty), quote!(&#name));
         }
         let counts = strips.reductions.iter().map(|at| self.used_count(*at));
-        for name in counts.chain(self.around(strips).map(index)) {
-            parameters.push(quote!(#name: usize));
-            arguments.push(quote!(#name));
-        }
-        for (name, ty) in self.captured(&plan) {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(quote!(#name));
-        }
-        let (body, constants) = pass_constants(self.strip(&plan)?);
-        for (name, ty, constant) in constants {
-            parameters.push(quote!(#name: #ty));
-            arguments.push(constant);
-        }
+        counts.chain(self.around(strips).map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
+        self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
+        let body = passed.push_constants(self.strip(&plan)?);
+        let (parameters, arguments) = (passed.parameters(), &passed.values);
         let count = self.used_count(strips.lanes);
         let widths = widths(self.row(strips.lanes), self.density(strips), !strips.reductions.is_empty());
         let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););

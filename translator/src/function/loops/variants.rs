@@ -1,54 +1,24 @@
 //! Iterations with variants of their own: they are compiled for several sets of target features; the checks before them and the original loop
 //! are not. Where there are many, threads divide them.
 
-use incarnate_bytecode::ir::nest::{Schedule, Strips};
-use incarnate_bytecode::ir::{Type, Value};
+use incarnate_bytecode::ir::nest::Strips;
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::multiversion;
-use super::super::shared::pass_constants;
-use super::super::values::type_of;
 use super::emit::{Writer, grid};
 use super::forms::{integer, unsigned};
-use super::strips::Way;
+use super::passed::Passed;
 
 /// The least number of iterations that threads divide: `support::divide` expects them to take 10 us, the shortest work that the engine shares
 /// (`SHARE`).
 const DIVIDED: u64 = 100_000;
 
-/// The fields of a structure: their names, types, and values.
-#[derive(Default)]
-struct Fields {
-    names: Vec<TokenStream>,
-    types: Vec<TokenStream>,
-    values: Vec<TokenStream>,
-}
-
-impl Fields {
-    fn push(&mut self, name: TokenStream, ty: TokenStream, value: TokenStream) {
-        self.names.push(name);
-        self.types.push(ty);
-        self.values.push(value);
-    }
-}
-
 impl Writer<'_, '_, '_> {
-    /// Whether a nest gains nothing from variants of the function around it: what runs the iterations has variants of its own, or there is
-    /// nothing to run.
-    pub(super) fn has_own_variants(&self, schedule: &Schedule) -> bool {
-        match schedule {
-            Schedule::Contraction(_) | Schedule::Zeros => true,
-            Schedule::Strips(strips) => !matches!(self.way(strips), Way::Loops) && self.has_variants(strips),
-            _ => false,
-        }
-    }
-
     /// Whether the iterations of strips, or of tiles, have variants of their own. References cannot be captured.
     pub(super) fn has_variants(&self, strips: &Strips) -> bool {
-        let has_variants = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
-        let is_number = |value: &Value| self.emitter.body.function.ty(*value) != Type::Ref;
-        (has_variants || self.is_divided(strips)) && self.plan(strips).captured.iter().all(is_number)
+        let is_worthwhile = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
+        (is_worthwhile || self.is_divided(strips)) && self.captures_numbers(&self.plan(strips))
     }
 
     /// Whether threads divide the iterations of one of the outer loops: there are many, of constant trip counts, and none computes with the
@@ -65,17 +35,14 @@ impl Writer<'_, '_, '_> {
     pub(super) fn with_variants(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
         let plan = self.plan(strips);
         let divided: Vec<usize> = if self.is_divided(strips) { self.around(strips).collect() } else { Vec::new() };
-        let mut fields = Fields::default();
+        let mut fields = Passed::default();
         let (mut counts, mut grids) = (TokenStream::new(), TokenStream::new());
         for view in &plan.views {
             let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('a)));
-            fields.push(quote!(#name), quote!(&'a #ty), quote!(&#name));
+            fields.push(&name, quote!(&'a #ty), quote!(&#name));
             grids.extend(self.part_of_grid(*view, &divided));
         }
-        for value in &plan.captured {
-            let name = self.emitter.name(*value);
-            fields.push(name.clone(), type_of(self.emitter.body.function.ty(*value)), name);
-        }
+        self.captured(&plan).into_iter().for_each(|(name, ty)| fields.push_variable(name, ty));
         let within = strips.reductions.iter().copied().chain([strips.lanes]);
         let within: Vec<usize> = self.around(strips).filter(|at| !divided.contains(at)).chain(within).collect();
         for at in &within {
@@ -85,7 +52,7 @@ impl Writer<'_, '_, '_> {
                     let known = unsigned(known);
                     counts.extend(quote!(let #name: usize = #known;));
                 }
-                None => fields.push(quote!(#name), quote!(usize), quote!(#name)),
+                None => fields.push_variable(name, quote!(usize)),
             }
         }
         if !divided.is_empty() {
@@ -94,11 +61,8 @@ impl Writer<'_, '_, '_> {
             let number = Literal::usize_unsuffixed(divided.len());
             fields.push(quote!([#(#names),*]), quote!([(usize, usize); #number]), quote!(loops));
         }
-        let (body, constants) = pass_constants(quote!(#counts #grids #iterations));
-        for (name, ty, constant) in constants {
-            fields.push(quote!(#name), quote!(#ty), constant);
-        }
-        let Fields { names, types, values } = fields;
+        let body = fields.push_constants(quote!(#counts #grids #iterations));
+        let Passed { names, types, values } = fields;
         let target_features = Literal::u8_unsuffixed(self.emitter.analysis.target_features);
         let call = quote!(support::multiversioned::<#target_features, _>(Iterations(#(#values),*)));
         let call = match &divided[..] {
