@@ -160,6 +160,7 @@ impl<N: Copy> Drive<'_, N> {
                 tail: lanes,
                 vectors: 1,
                 stride: 0,
+                distance: None,
                 fetches_next: false,
             };
             // SAFETY: promised by the caller.

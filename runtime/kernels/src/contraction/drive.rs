@@ -46,6 +46,37 @@ fn run(products: &[Product]) -> (i64, i64, usize) {
     (left(0), distance, length)
 }
 
+/// Runs the tiles of so many rows, of each size as many as there are, for so many iterations of a loop that moves by a step.
+///
+/// # Safety
+/// See [`Run`].
+unsafe fn run_tiles<N: Copy>(
+    sizes: &[(usize, Run<N>)],
+    mut tile: Tile<N>,
+    mut rows: usize,
+    (repeats, step): (usize, Row),
+) {
+    for (size, run) in sizes {
+        if rows < *size {
+            continue;
+        }
+        tile.tiles = rows / size;
+        let mut repeated = tile;
+        // SAFETY: promised by the caller.
+        unsafe {
+            run(&repeated);
+            for _ in 1..repeats {
+                repeated.output = repeated.output.wrapping_offset(step.output);
+                repeated.left = repeated.left.wrapping_offset(step.left);
+                repeated.right = repeated.right.wrapping_offset(step.right);
+                run(&repeated);
+            }
+            tile.rows = tile.rows.add(tile.tiles * size);
+        }
+        rows -= tile.tiles * size;
+    }
+}
+
 impl<N: Copy> Drive<'_, N> {
     /// Runs the contraction.
     ///
@@ -89,9 +120,13 @@ impl<N: Copy> Drive<'_, N> {
     /// Lists the offsets of so many of all rows, or of less: as many as the panel can hold. Returns the number.
     fn list_rows(&mut self, walk: &mut Walk<'_>, count: usize, of: usize) -> usize {
         // Their offsets depend on the plan alone. Where operands are packed, they are made those in panels of the same places each time.
-        if self.scratch.plan_of_rows == self.number {
-            return of;
-        }
+        if self.scratch.plan_of_rows == self.number { of } else { self.list_rows_anew(walk, count, of) }
+    }
+
+    /// As [`Drive::list_rows`]. A function of its own, like the others that are not inlined: the short way to tiles keeps its values in
+    /// registers.
+    #[inline(never)]
+    fn list_rows_anew(&mut self, walk: &mut Walk<'_>, count: usize, of: usize) -> usize {
         let most = self.reach_of_rows();
         let (keeps, number) = (self.packs_rows(), self.number_of_lists());
         let Scratch { rows: listed, tile_rows, plan_of_rows, .. } = &mut *self.scratch;
@@ -137,12 +172,19 @@ impl<N: Copy> Drive<'_, N> {
 
     /// Lists the offsets of so many products from one on, relative to those of the first, which are returned.
     fn list_products(&mut self, first: usize, count: usize) -> Offsets {
-        let mut sums = Walk::at(&self.plan.sums, first);
+        let sums = Walk::at(&self.plan.sums, first);
         let first = sums.offsets();
         // Most often, the pass before was of the same plan: that of another workgroup. The first one is the longest.
-        if self.scratch.plan_of_products == self.number {
-            return first;
+        if self.scratch.plan_of_products != self.number {
+            self.list_products_anew(sums, count);
         }
+        first
+    }
+
+    /// Lists the offsets of products from those of a walk on, relative to them.
+    #[inline(never)]
+    fn list_products_anew(&mut self, mut sums: Walk<'_>, count: usize) {
+        let first = sums.offsets();
         let (keeps, number, step) = (self.packs_rows(), self.number_of_lists(), self.plan.sums.innermost());
         let Scratch { products, sources, offsets: lines, are_products_adjacent, panel_width, plan_of_products, .. } =
             &mut *self.scratch;
@@ -181,7 +223,6 @@ impl<N: Copy> Drive<'_, N> {
             products.iter_mut().zip(0..).for_each(|(product, at)| product.left = at);
         }
         *panel_width = 0;
-        first
     }
 
     /// Lists the offsets of products in a panel of a width.
@@ -202,18 +243,86 @@ impl<N: Copy> Drive<'_, N> {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
+        if let Some(vectors) = self.in_place() {
+            // SAFETY: promised by the caller.
+            return unsafe { self.rows_in_place(vectors, (count, products), base, repeats) };
+        }
+        debug_assert_eq!(repeats, 1, "what is packed or copied is not repeated");
         let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
         for _ in 0..cut.runs {
-            let mut left = cut.run;
-            for strip in 0..cut.strips {
-                let vectors = cut.vectors + usize::from(strip < cut.wider);
-                let count_of_columns = left.min(vectors * lanes);
-                left -= count_of_columns;
-                let strip = self.strip(&mut walk, count_of_columns, vectors);
+            for (columns, vectors) in cut.strips(*lanes) {
+                let strip = self.strip(&mut walk, columns, vectors);
                 // SAFETY: promised by the caller.
-                unsafe { self.run_strip(&strip, (count, products), base, repeats) };
+                unsafe { self.run_strip(&strip, (count, products), base) };
             }
+        }
+    }
+
+    /// Where vectors of the right operand are loaded from and those of the output are stored to, if that is in the operand and the output
+    /// themselves.
+    fn in_place(&self) -> Option<(*const N, *mut N)> {
+        let is_packed = matches!(self.plan.packing, Packing::Panels | Packing::CrossingPanels | Packing::Across);
+        match self.right {
+            Operand::Memory(right) if !is_packed && self.plan.columns.innermost().output == 1 => {
+                Some((right, self.output))
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`Drive::rows`], where nothing but the left operand is packed.
+    #[inline(never)]
+    unsafe fn rows_in_place(
+        &mut self,
+        (right, output): (*const N, *mut N),
+        (rows, products): (usize, usize),
+        base: Offsets,
+        repeats: usize,
+    ) {
+        let Plan { columns, cut, lanes, .. } = self.plan;
+        let innermost = columns.innermost();
+        let mut tile = self.tile(base, products, cut.distance);
+        let fetches_next = tile.fetches_next;
+        let mut walk = Walk::new(columns);
+        for _ in 0..cut.runs {
+            let mut first = walk.offsets();
+            walk.advance(cut.run);
+            for (columns, vectors) in cut.strips(*lanes) {
+                let offsets = base.plus(first);
+                tile.output = output.wrapping_offset(offsets.output as isize);
+                tile.right = right.wrapping_offset(offsets.right as isize);
+                tile.fetches_next = fetches_next && first == Offsets::default();
+                (tile.vectors, tile.tail) = (vectors, columns - (vectors - 1) * lanes);
+                first = first.after(columns, &innermost);
+                // SAFETY: promised by the caller: offsets are those of iterations.
+                unsafe { run_tiles(self.sizes(vectors), tile, rows, (repeats, cut.step)) };
+            }
+        }
+    }
+
+    /// A tile of the listed rows and products, but for its columns: of products with such a distance of their right operands.
+    fn tile(&self, base: Offsets, products: usize, distance: Option<isize>) -> Tile<N> {
+        let left = match self.left {
+            Operand::Memory(address) => address.wrapping_offset(base.left as isize),
+            Operand::Computed(..) => self.scratch.left.as_ptr(),
+        };
+        let is_memory = matches!(self.left, Operand::Memory(..));
+        Tile {
+            output: self.output,
+            initial: self.initial,
+            left,
+            right: self.scratch.panel.as_ptr(),
+            rows: self.scratch.tile_rows.as_ptr(),
+            tiles: 0,
+            products: self.scratch.products.as_ptr(),
+            count: products,
+            tail: 0,
+            vectors: 0,
+            // Less than 2^16 where it is used.
+            stride: self.plan.columns.innermost().right as i32,
+            distance: distance.filter(|_| !is_memory || self.plan.cut.has_adjacent_numbers),
+            fetches_next: is_memory && self.plan.cut.has_adjacent_rows_of(products),
         }
     }
 
@@ -249,69 +358,40 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all tiles of a strip.
-    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
+    #[inline(never)]
+    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets) {
         let width = strip.vectors * self.plan.lanes;
         let first = base.plus(strip.first);
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
-            let right = match (self.right, self.plan.packing) {
-                (
-                    Operand::Memory(address),
-                    Packing::None | Packing::Gaxpy | Packing::Separate | Packing::Transposed,
-                ) => address.wrapping_offset(first.right as isize),
+            let (right, distance) = match (self.right, self.plan.packing) {
+                (Operand::Memory(address), Packing::None | Packing::Transposed) => {
+                    (address.wrapping_offset(first.right as isize), self.plan.cut.distance)
+                }
                 (operand, _) => {
                     self.list_in_panel(width, products);
                     self.pack_right(operand.moved(first.right), strip, width, products);
-                    self.scratch.panel.as_ptr()
+                    (self.scratch.panel.as_ptr(), Some(width as isize))
                 }
-            };
-            let left = match self.left {
-                Operand::Memory(address) => address.wrapping_offset(base.left as isize),
-                Operand::Computed(..) => self.scratch.left.as_ptr(),
             };
             let output = self.output.wrapping_offset(first.output as isize);
-            let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
-            let sizes = self.sizes(strip.vectors);
-            // Less than 2^16 where it is used.
-            let stride = self.plan.columns.innermost().right as i32;
-            let (listed, products_of_tile) = (self.scratch.tile_rows.as_ptr(), self.scratch.products.as_ptr());
+            let (vectors, tail) = (strip.vectors, strip.columns - (strip.vectors - 1) * self.plan.lanes);
+            let mut tile = Tile { output, right, vectors, tail, ..self.tile(base, products, distance) };
             // The tiles of the first columns find the left operand out of the cache.
-            let is_first = strip.first == Offsets::default();
-            let is_memory = matches!(self.left, Operand::Memory(..));
-            let fetches_next = is_memory && is_first && self.plan.cut.has_adjacent_rows_of(products);
-            let step = self.plan.cut.step;
-            let mut done = 0;
-            while done < rows {
-                let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
-                let tiles = if strip.is_direct { (rows - done) / size } else { 1 };
-                let mut tile = Tile {
-                    output,
-                    initial: self.initial,
-                    left,
-                    right,
-                    rows: listed.add(done),
-                    tiles,
-                    products: products_of_tile,
-                    count: products,
-                    tail,
-                    vectors: strip.vectors,
-                    stride,
-                    fetches_next,
-                };
-                if strip.is_direct {
-                    run(&tile);
-                    for _ in 1..repeats {
-                        tile.output = tile.output.wrapping_offset(step.output);
-                        tile.left = tile.left.wrapping_offset(step.left);
-                        tile.right = tile.right.wrapping_offset(step.right);
-                        run(&tile);
-                    }
-                } else {
-                    debug_assert_eq!(repeats, 1, "what is copied is not repeated");
-                    let stride = self.plan.columns.innermost().output as isize;
+            tile.fetches_next &= strip.first == Offsets::default();
+            let sizes = self.sizes(vectors);
+            if strip.is_direct {
+                return run_tiles(sizes, tile, rows, (1, Row::default()));
+            }
+            tile.tiles = 1;
+            let stride = self.plan.columns.innermost().output as isize;
+            let mut left = rows;
+            for (size, run) in sizes {
+                while left >= *size {
                     self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
+                    tile.rows = tile.rows.add(*size);
+                    left -= size;
                 }
-                done += tiles * size;
             }
         }
     }
@@ -321,6 +401,7 @@ impl<N: Copy> Drive<'_, N> {
     ///
     /// # Safety
     /// See [`Run`].
+    #[inline(never)]
     unsafe fn run_copied(
         &mut self,
         tile: &Tile<N>,
@@ -384,6 +465,7 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Computes the left operand of the listed rows: a line for each.
+    #[inline(never)]
     unsafe fn pack_left(&mut self, operand: &dyn Gather<N>, element: i64, rows: usize, products: usize) {
         let Scratch { rows: listed, tile_rows, sources, left, .. } = &mut *self.scratch;
         let sources = &sources[..products];

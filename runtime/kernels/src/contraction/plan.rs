@@ -44,16 +44,20 @@ pub(super) struct Cut {
     /// Columns of a run.
     pub(super) run: usize,
     /// Strips of a run.
-    pub(super) strips: usize,
+    strips: usize,
     /// Vectors of each strip.
-    pub(super) vectors: usize,
+    vectors: usize,
     /// How many of the strips, the first ones, have a vector more.
-    pub(super) wider: usize,
+    wider: usize,
     /// How many iterations of the innermost loop that moves all operands the tiles of a strip run for at once. What is packed or copied is so
     /// for each by itself.
     pub(super) repeats: usize,
     /// How far such an iteration moves the output and the operands.
     pub(super) step: Row,
+    /// Whether the numbers of a row of the left operand are adjacent.
+    pub(super) has_adjacent_numbers: bool,
+    /// How far the right operand of a product is from that of the product before, if that is the same for all.
+    pub(super) distance: Option<isize>,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
 }
@@ -68,6 +72,18 @@ impl Cut {
     /// loop that sums.
     pub(super) const fn are_passes_alike(&self) -> bool {
         self.period <= PRODUCTS
+    }
+
+    /// The columns and the vectors of each strip of a run.
+    pub(super) fn strips(&self, lanes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let Cut { strips, vectors, wider, run, .. } = *self;
+        let mut left = run;
+        (0..strips).map(move |strip| {
+            let vectors = vectors + usize::from(strip < wider);
+            let columns = left.min(vectors * lanes);
+            left -= columns;
+            (columns, vectors)
+        })
     }
 
     fn of(plan: &Plan) -> Cut {
@@ -89,8 +105,12 @@ impl Cut {
             true => (REPEATED / plan.elements_of_operands()).max(1),
             false => 1,
         };
-        let are_rows_adjacent =
-            plan.sums.is_contiguous(|each| each.left) && plan.rows.innermost().left == products as i64;
+        let has_adjacent_numbers = plan.has_adjacent_numbers();
+        let distance = match plan.sums.as_slice() {
+            [only] => Some(only.right as isize),
+            _ => None,
+        };
+        let are_rows_adjacent = has_adjacent_numbers && plan.rows.innermost().left == products as i64;
         let inner = plan.sums.as_slice().iter().skip(1);
         let period = inner.fold(1usize, |period, each| period.saturating_mul(each.count)).max(1);
         let (count, each) = if period <= PRODUCTS { (products / period, period) } else { (products, 1) };
@@ -109,6 +129,8 @@ impl Cut {
             wider,
             repeats,
             step: Row { output: step.output as isize, left: step.left as isize, right: step.right as isize },
+            has_adjacent_numbers,
+            distance,
             are_rows_adjacent,
         }
     }

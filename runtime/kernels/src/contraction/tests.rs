@@ -338,6 +338,25 @@ fn plans_explain_themselves() {
 }
 
 #[test]
+fn products_at_a_distance_are_those_of_the_loops() {
+    let mut random = Random(14);
+    // Fewer than are added at once, as many, and some more; rows that follow each other in memory, and others.
+    for (products, columns, pitch) in [(7, 40, 7), (8, 64, 8), (9, 33, 12), (27, 49, 27), (40, 100, 40), (770, 20, 770)]
+    {
+        let by_rows = [each(19, columns, pitch, 0), each(columns as usize, 1, 0, 1), each(products, 0, 1, columns)];
+        check::<FmaF32>(&mut random, &by_rows);
+        check::<MulAddI32>(&mut random, &by_rows);
+        // Lines in the reverse order, and every third one.
+        for distance in [-columns, 3 * columns] {
+            let lines = [each(10, columns, pitch, 0), each(columns as usize, 1, 0, 1), each(products, 0, 1, distance)];
+            check::<MulAddF32>(&mut random, &lines);
+        }
+        let by_columns = [each(8, columns, pitch, 0), each(columns as usize, 1, 0, pitch), each(products, 0, 1, 1)];
+        check::<FmaF32>(&mut random, &by_columns);
+    }
+}
+
+#[test]
 fn products_of_a_vector_and_a_matrix_by_rows_are_those_of_the_loops() {
     let mut random = Random(10);
     for (products, columns) in [(1, 100), (2, 300), (7, 131), (8, 67), (15, 600), (40, 129), (3, 5000), (900, 130)] {
@@ -349,8 +368,9 @@ fn products_of_a_vector_and_a_matrix_by_rows_are_those_of_the_loops() {
         check::<MulAddF32>(&mut random, &swapped);
     }
     let (columns, strips) = (2 * 4096 + 100, 3);
-    let cut = Plan::of(&[each(9, 0, 1, 9000), each(columns, 1, 0, 1)], &Machine::X86_64_V3).unwrap().cut;
-    assert_eq!((cut.runs, cut.run, cut.strips), (1, columns, strips));
+    let plan = Plan::of(&[each(9, 0, 1, 9000), each(columns, 1, 0, 1)], &Machine::X86_64_V3).unwrap();
+    let cut = plan.cut;
+    assert_eq!((cut.runs, cut.run, cut.strips(plan.lanes).count()), (1, columns, strips));
 }
 
 #[test]

@@ -6,8 +6,8 @@ pub(super) trait Vector: Copy {
     /// Some of the first lanes.
     type Mask: Copy;
     const LANES: usize;
-    /// Whether [`Vector::fetch`] does something.
-    const FETCHES: bool = false;
+    /// Whether tiles add four products at once where their offsets follow from those of the first one (docs/kernels.md, "The plan").
+    const ADDS_FOUR: bool = false;
 
     /// Returns zeros. Safety: the processor has the features.
     unsafe fn zero() -> Self;
@@ -39,6 +39,10 @@ pub(super) trait Vector: Copy {
     /// Fetches the line of the cache at any address, where processors are told to.
     #[inline(always)]
     fn fetch(_address: *const Self::Number) {}
+    /// Returns the address, of which the compiler does not know how it came about: else it keeps one for each row of a tile, and adds to all.
+    fn hidden(address: *const Self::Number) -> *const Self::Number {
+        address
+    }
     /// Returns the sums of two sums. Safety: see [`Vector::load`].
     unsafe fn add(self, other: Self) -> Self;
 }

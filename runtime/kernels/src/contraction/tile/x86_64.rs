@@ -34,7 +34,7 @@ macro_rules! vectors {
             type Number = $number;
             type Mask = $mask;
             const LANES: usize = $lanes;
-            const FETCHES: bool = true;
+            const ADDS_FOUR: bool = true;
 
             #[inline(always)]
             unsafe fn zero() -> $name {
@@ -115,6 +115,14 @@ macro_rules! vectors {
             fn fetch(address: *const $number) {
                 // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+            }
+
+            #[inline(always)]
+            #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is accessed by the address")]
+            fn hidden(mut address: *const $number) -> *const $number {
+                // SAFETY: there are no instructions.
+                unsafe { core::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags)) };
+                address
             }
 
             #[inline(always)]
