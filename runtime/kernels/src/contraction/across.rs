@@ -3,12 +3,12 @@
 use super::Initial;
 use super::blocking::{PANEL, PRODUCTS};
 use super::copy::{Lines, is_adjacent};
-use super::drive::Drive;
+use super::drive::{Drive, run_tiles};
 use super::loops::Offsets;
 use super::operand::{Operand, Piece};
 use super::plan::Packing;
 use super::scratch::Scratch;
-use super::tile::{Product, Tile};
+use super::tile::{Product, Row, Tile};
 
 /// Adjacent elements of an operand.
 #[derive(Clone, Copy)]
@@ -144,28 +144,22 @@ impl<N: Copy> Drive<'_, N> {
         (rows, products): (usize, usize),
         lanes: usize,
     ) {
-        let mut done = 0;
-        while done < rows {
-            let Some((size, run)) = self.tiles.across[0].iter().find(|(size, _)| *size <= rows - done) else { return };
-            let tiles = (rows - done) / size;
-            let tile = Tile {
-                output,
-                initial: self.initial,
-                left,
-                right,
-                rows: self.scratch.tile_rows[done..].as_ptr(),
-                tiles,
-                products: self.scratch.products.as_ptr(),
-                count: products,
-                tail: lanes,
-                vectors: 1,
-                stride: 0,
-                distance: None,
-                fetches_next: false,
-            };
-            // SAFETY: promised by the caller.
-            unsafe { run(&tile) };
-            done += tiles * size;
-        }
+        let tile = Tile {
+            output,
+            initial: self.initial,
+            left,
+            right,
+            rows: self.scratch.tile_rows.as_ptr(),
+            tiles: 1,
+            products: self.scratch.products.as_ptr(),
+            count: products,
+            tail: lanes,
+            vectors: 1,
+            stride: 0,
+            distance: None,
+            fetches_next: false,
+        };
+        // SAFETY: promised by the caller.
+        unsafe { run_tiles(self.tiles.across[0], tile, rows, (1, Row::default())) };
     }
 }

@@ -29,10 +29,6 @@ struct Strip {
     first: Offsets,
     columns: usize,
     vectors: usize,
-    /// The number of pieces of columns that are adjacent in the right operand.
-    pieces: usize,
-    /// Whether all columns are adjacent in the output.
-    is_direct: bool,
 }
 
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
@@ -49,8 +45,8 @@ fn run(products: &[Product]) -> (i64, i64, usize) {
 /// Runs the tiles of so many rows, of each size as many as there are, for so many iterations of a loop that moves by a step.
 ///
 /// # Safety
-/// See [`Run`].
-unsafe fn run_tiles<N: Copy>(
+/// As for [`Run`], for so many rows from the tile's on, in each iteration.
+pub(super) unsafe fn run_tiles<N: Copy>(
     sizes: &[(usize, Run<N>)],
     mut tile: Tile<N>,
     mut rows: usize,
@@ -123,8 +119,7 @@ impl<N: Copy> Drive<'_, N> {
         if self.scratch.plan_of_rows == self.number { of } else { self.list_rows_anew(walk, count, of) }
     }
 
-    /// As [`Drive::list_rows`]. A function of its own, like the others that are not inlined: the short way to tiles keeps its values in
-    /// registers.
+    /// As [`Drive::list_rows`]. Not inlined, as other functions here: most calls need no list, and lost their registers to it.
     #[inline(never)]
     fn list_rows_anew(&mut self, walk: &mut Walk<'_>, count: usize, of: usize) -> usize {
         let most = self.reach_of_rows();
@@ -243,86 +238,81 @@ impl<N: Copy> Drive<'_, N> {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
-        if let Some(vectors) = self.in_place() {
+        if let (true, Operand::Memory(right)) = (self.plan.cut.is_in_place, self.right) {
             // SAFETY: promised by the caller.
-            return unsafe { self.rows_in_place(vectors, (count, products), base, repeats) };
+            return unsafe { self.rows_in_place(right, (count, products), base, repeats) };
         }
-        debug_assert_eq!(repeats, 1, "what is packed or copied is not repeated");
         let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
         for _ in 0..cut.runs {
             for (columns, vectors) in cut.strips(*lanes) {
-                let strip = self.strip(&mut walk, columns, vectors);
+                let strip = Strip { first: walk.offsets(), columns, vectors };
                 // SAFETY: promised by the caller.
-                unsafe { self.run_strip(&strip, (count, products), base) };
+                unsafe { self.run_strip(&strip, &mut walk, (count, products), base) };
             }
-        }
-    }
-
-    /// Where vectors of the right operand are loaded from and those of the output are stored to, if that is in the operand and the output
-    /// themselves.
-    fn in_place(&self) -> Option<(*const N, *mut N)> {
-        let is_packed = matches!(self.plan.packing, Packing::Panels | Packing::CrossingPanels | Packing::Across);
-        match self.right {
-            Operand::Memory(right) if !is_packed && self.plan.columns.innermost().output == 1 => {
-                Some((right, self.output))
-            }
-            _ => None,
         }
     }
 
     /// As [`Drive::rows`], where nothing but the left operand is packed.
     #[inline(never)]
-    unsafe fn rows_in_place(
-        &mut self,
-        (right, output): (*const N, *mut N),
-        (rows, products): (usize, usize),
-        base: Offsets,
-        repeats: usize,
-    ) {
-        let Plan { columns, cut, lanes, .. } = self.plan;
-        let innermost = columns.innermost();
-        let mut tile = self.tile(base, products, cut.distance);
-        let fetches_next = tile.fetches_next;
-        let mut walk = Walk::new(columns);
+    unsafe fn rows_in_place(&self, right: *const N, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
+        let Plan { columns: loops, cut, lanes, .. } = self.plan;
+        let innermost = loops.innermost();
+        let mut walk = Walk::new(loops);
         for _ in 0..cut.runs {
             let mut first = walk.offsets();
             walk.advance(cut.run);
             for (columns, vectors) in cut.strips(*lanes) {
-                let offsets = base.plus(first);
-                tile.output = output.wrapping_offset(offsets.output as isize);
-                tile.right = right.wrapping_offset(offsets.right as isize);
-                tile.fetches_next = fetches_next && first == Offsets::default();
-                (tile.vectors, tile.tail) = (vectors, columns - (vectors - 1) * lanes);
-                first = first.after(columns, &innermost);
+                let right = right.wrapping_offset(base.plus(first).right as isize);
+                let tile = self.tile(&Strip { first, columns, vectors }, base, products, (right, cut.distance));
                 // SAFETY: promised by the caller: offsets are those of iterations.
                 unsafe { run_tiles(self.sizes(vectors), tile, rows, (repeats, cut.step)) };
+                first = first.after(columns, &innermost);
             }
         }
     }
 
-    /// A tile of the listed rows and products, but for its columns: of products with such a distance of their right operands.
-    fn tile(&self, base: Offsets, products: usize, distance: Option<isize>) -> Tile<N> {
-        let left = match self.left {
-            Operand::Memory(address) => address.wrapping_offset(base.left as isize),
-            Operand::Computed(..) => self.scratch.left.as_ptr(),
+    /// A tile of a strip, from the first of the listed rows on. `distance` is that between the right operands of products, if it is constant.
+    fn tile(
+        &self,
+        strip: &Strip,
+        base: Offsets,
+        products: usize,
+        (right, distance): (*const N, Option<isize>),
+    ) -> Tile<N> {
+        let Cut { has_adjacent_numbers, .. } = self.plan.cut;
+        // A computed operand is a line for each row.
+        let (left, is_adjacent, is_followed) = match self.left {
+            Operand::Memory(address) => {
+                let is_followed = self.plan.cut.has_adjacent_rows_of(products);
+                (address.wrapping_offset(base.left as isize), has_adjacent_numbers, is_followed)
+            }
+            Operand::Computed(..) => (self.scratch.left.as_ptr(), true, false),
         };
-        let is_memory = matches!(self.left, Operand::Memory(..));
+        let distance = distance.filter(|_| is_adjacent);
+        debug_assert!(
+            distance.is_none_or(|distance| {
+                let last = products as isize - 1;
+                self.scratch.products[products - 1] == Product { left: last, right: last * distance }
+            }),
+            "listed products are elsewhere"
+        );
         Tile {
-            output: self.output,
+            output: self.output.wrapping_offset(base.plus(strip.first).output as isize),
             initial: self.initial,
             left,
-            right: self.scratch.panel.as_ptr(),
+            right,
             rows: self.scratch.tile_rows.as_ptr(),
-            tiles: 0,
+            tiles: 1,
             products: self.scratch.products.as_ptr(),
             count: products,
-            tail: 0,
-            vectors: 0,
+            tail: strip.columns - (strip.vectors - 1) * self.plan.lanes,
+            vectors: strip.vectors,
             // Less than 2^16 where it is used.
             stride: self.plan.columns.innermost().right as i32,
-            distance: distance.filter(|_| !is_memory || self.plan.cut.has_adjacent_numbers),
-            fetches_next: is_memory && self.plan.cut.has_adjacent_rows_of(products),
+            distance,
+            // The tiles of the first columns find the left operand out of the cache.
+            fetches_next: is_followed && strip.first == Offsets::default(),
         }
     }
 
@@ -339,12 +329,11 @@ impl<N: Copy> Drive<'_, N> {
         by_width[vectors - 1]
     }
 
-    /// Lists the pieces of the next columns.
+    /// Lists the pieces of the next columns, a strip. Returns how many there are, and whether all columns are adjacent in the output.
     #[inline]
-    fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
-        let first = walk.offsets();
+    fn list_pieces(&mut self, walk: &mut Walk<'_>, Strip { first, columns, .. }: &Strip) -> (usize, bool) {
         let (mut at, mut pieces, mut is_direct) = (0, 0, self.plan.columns.innermost().output == 1);
-        while at < columns {
+        while at < *columns {
             let (offsets, length) = (walk.offsets(), walk.run().min(columns - at));
             walk.advance(length);
             let from = offsets.right.wrapping_sub(first.right) as isize;
@@ -354,41 +343,44 @@ impl<N: Copy> Drive<'_, N> {
             is_direct &= from == at as isize;
             (at, pieces) = (at + length, pieces + 1);
         }
-        Strip { first, columns, vectors, pieces, is_direct }
+        (pieces, is_direct)
     }
 
-    /// Runs all tiles of a strip.
+    /// Runs all tiles of a strip, the next columns.
     #[inline(never)]
-    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets) {
+    unsafe fn run_strip(
+        &mut self,
+        strip: &Strip,
+        walk: &mut Walk<'_>,
+        (rows, products): (usize, usize),
+        base: Offsets,
+    ) {
+        let (pieces, is_direct) = self.list_pieces(walk, strip);
         let width = strip.vectors * self.plan.lanes;
-        let first = base.plus(strip.first);
+        let first = base.plus(strip.first).right;
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
-            let (right, distance) = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None | Packing::Transposed) => {
-                    (address.wrapping_offset(first.right as isize), self.plan.cut.distance)
-                }
+            let right = match (self.right, self.plan.packing) {
+                (
+                    Operand::Memory(address),
+                    Packing::None | Packing::Gaxpy | Packing::Separate | Packing::Transposed,
+                ) => (address.wrapping_offset(first as isize), self.plan.cut.distance),
                 (operand, _) => {
                     self.list_in_panel(width, products);
-                    self.pack_right(operand.moved(first.right), strip, width, products);
+                    self.pack_right(operand.moved(first), pieces, width, products);
                     (self.scratch.panel.as_ptr(), Some(width as isize))
                 }
             };
-            let output = self.output.wrapping_offset(first.output as isize);
-            let (vectors, tail) = (strip.vectors, strip.columns - (strip.vectors - 1) * self.plan.lanes);
-            let mut tile = Tile { output, right, vectors, tail, ..self.tile(base, products, distance) };
-            // The tiles of the first columns find the left operand out of the cache.
-            tile.fetches_next &= strip.first == Offsets::default();
-            let sizes = self.sizes(vectors);
-            if strip.is_direct {
+            let mut tile = self.tile(strip, base, products, right);
+            let sizes = self.sizes(strip.vectors);
+            if is_direct {
                 return run_tiles(sizes, tile, rows, (1, Row::default()));
             }
-            tile.tiles = 1;
             let stride = self.plan.columns.innermost().output as isize;
             let mut left = rows;
             for (size, run) in sizes {
                 while left >= *size {
-                    self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
+                    self.run_copied(&tile, (*size, *run), (pieces, stride), width);
                     tile.rows = tile.rows.add(*size);
                     left -= size;
                 }
@@ -436,10 +428,10 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Copies a strip of the right operand into the panel: a line for each product.
-    unsafe fn pack_right(&mut self, operand: Operand<'_, N>, strip: &Strip, width: usize, products: usize) {
+    unsafe fn pack_right(&mut self, operand: Operand<'_, N>, pieces_of_strip: usize, width: usize, products: usize) {
         let stride = self.plan.columns.innermost().right;
         let Scratch { sources, pieces, panel, offsets, are_products_adjacent, .. } = &mut *self.scratch;
-        let pieces = &pieces[..strip.pieces];
+        let pieces = &pieces[..pieces_of_strip];
         match operand {
             Operand::Memory(address) => {
                 let lines = Lines {

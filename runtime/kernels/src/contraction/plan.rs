@@ -52,11 +52,13 @@ pub(super) struct Cut {
     /// How many iterations of the innermost loop that moves all operands the tiles of a strip run for at once. What is packed or copied is so
     /// for each by itself.
     pub(super) repeats: usize,
+    /// Whether vectors of the right operand are loaded from it, and those of the output stored to it, with neither packed nor copied.
+    pub(super) is_in_place: bool,
     /// How far such an iteration moves the output and the operands.
     pub(super) step: Row,
     /// Whether the numbers of a row of the left operand are adjacent.
     pub(super) has_adjacent_numbers: bool,
-    /// How far the right operand of a product is from that of the product before, if that is the same for all.
+    /// How far the right operand of a product is from that of the product before, where one loop sums.
     pub(super) distance: Option<isize>,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
@@ -74,7 +76,7 @@ impl Cut {
         self.period <= PRODUCTS
     }
 
-    /// The columns and the vectors of each strip of a run.
+    /// The numbers of columns and of vectors of each strip of a run.
     pub(super) fn strips(&self, lanes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let Cut { strips, vectors, wider, run, .. } = *self;
         let mut left = run;
@@ -96,8 +98,8 @@ impl Cut {
         let strips = vectors.div_ceil(plan.vectors);
         let (vectors, wider) = (vectors / strips.max(1), vectors % strips.max(1));
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
-        let is_in_place =
-            matches!(plan.packing, Packing::None | Packing::Separate) && plan.columns.innermost().output == 1;
+        let is_packed = matches!(plan.packing, Packing::Panels | Packing::CrossingPanels | Packing::Across);
+        let is_in_place = !is_packed && plan.columns.innermost().output == 1;
         let step = plan.batch.innermost();
         let is_one_tile = runs == 1 && strips == 1 && rows <= plan.tile_rows;
         let repeats = match is_in_place {
@@ -128,6 +130,7 @@ impl Cut {
             vectors,
             wider,
             repeats,
+            is_in_place,
             step: Row { output: step.output as isize, left: step.left as isize, right: step.right as isize },
             has_adjacent_numbers,
             distance,

@@ -341,19 +341,53 @@ fn plans_explain_themselves() {
 fn products_at_a_distance_are_those_of_the_loops() {
     let mut random = Random(14);
     // Fewer than are added at once, as many, and some more; rows that follow each other in memory, and others.
-    for (products, columns, pitch) in [(7, 40, 7), (8, 64, 8), (9, 33, 12), (27, 49, 27), (40, 100, 40), (770, 20, 770)]
-    {
+    for (products, columns, pitch) in [
+        (1, 40, 1),
+        (3, 64, 3),
+        (4, 33, 9),
+        (5, 64, 5),
+        (7, 40, 7),
+        (8, 49, 12),
+        (27, 49, 27),
+        (42, 100, 42),
+        (770, 20, 770),
+    ] {
         let by_rows = [each(19, columns, pitch, 0), each(columns as usize, 1, 0, 1), each(products, 0, 1, columns)];
         check::<FmaF32>(&mut random, &by_rows);
         check::<MulAddI32>(&mut random, &by_rows);
-        // Lines in the reverse order, and every third one.
-        for distance in [-columns, 3 * columns] {
+        // Lines in the reverse order, every third one, and the same one; outputs that are copied there and back.
+        for distance in [-columns, 3 * columns, 0] {
             let lines = [each(10, columns, pitch, 0), each(columns as usize, 1, 0, 1), each(products, 0, 1, distance)];
             check::<MulAddF32>(&mut random, &lines);
+            let copied =
+                [each(9, 3 * columns, pitch, 0), each(columns as usize, 3, 0, 1), each(products, 0, 1, distance)];
+            check::<FmaF32>(&mut random, &copied);
         }
         let by_columns = [each(8, columns, pitch, 0), each(columns as usize, 1, 0, pitch), each(products, 0, 1, 1)];
         check::<FmaF32>(&mut random, &by_columns);
+        // Numbers of the left operand that are not adjacent.
+        let apart = [each(19, columns, 1, 0), each(columns as usize, 1, 0, 1), each(products, 0, 19, columns)];
+        check::<FmaF32>(&mut random, &apart);
     }
+    // Adjacent numbers, but lines at two distances; several iterations of a batch at once, of several strips.
+    let windows = [each(12, 64, 12, 0), each(64, 1, 0, 1), each(4, 0, 3, 200), each(3, 0, 1, 64)];
+    let batch = [each(5, 320, 24, 144), each(8, 40, 3, 0), each(40, 1, 0, 1), each(3, 0, 1, 48)];
+    for loops in [&windows, &batch] {
+        for _ in 0..4 {
+            check::<FmaF32>(&mut random, loops);
+            check::<MulAddI32>(&mut random, loops);
+        }
+    }
+    let facts = |loops: &[Loop]| {
+        let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
+        (plan.packing, plan.cut.distance, plan.cut.has_adjacent_numbers)
+    };
+    assert_eq!(facts(&windows), (Packing::None, None, true));
+    assert_eq!(facts(&batch), (Packing::None, Some(48), true));
+    assert!(Plan::of(&batch, &Machine::X86_64_V3).unwrap().cut.repeats > 1);
+    let product = |left: i64| [each(19, 64, left, 0), each(64, 1, 0, 1), each(9, 0, 20 - left, 64)];
+    assert_eq!(facts(&product(19)), (Packing::None, Some(64), true));
+    assert_eq!(facts(&product(1)), (Packing::None, Some(64), false));
 }
 
 #[test]

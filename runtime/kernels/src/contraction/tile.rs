@@ -48,8 +48,8 @@ pub(super) struct Tile<N> {
     /// How far the right operand of a product is from that of the product before, if that is the same for all products and the left
     /// operand's numbers of a row are adjacent.
     pub(super) distance: Option<isize>,
-    /// Whether tiles with such products fetch the rows of the left operand that follow theirs in memory, those of the next tile or of the next contraction: all
-    /// numbers of these rows are adjacent, and those of one are as many as the products.
+    /// Whether tiles with such a distance fetch the rows of the left operand that follow theirs in memory, those of the next tile or of
+    /// the next contraction: all numbers of these rows are adjacent, and those of one are as many as the products.
     pub(super) fetches_next: bool,
 }
 
@@ -71,7 +71,8 @@ pub(super) struct Product {
 
 /// Runs tiles.
 ///
-/// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features.
+/// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features. With a
+/// `distance`, product `i` of the list is at `i` in the left operand, and at `i` times the distance in the right one.
 pub(super) type Run<N> = unsafe fn(&Tile<N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
@@ -215,7 +216,8 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
     tail: Tail<V::Mask>,
 ) -> usize {
     let Tile { mut left, mut right, count, .. } = *tile;
-    // With every second product as many numbers of the rows that follow, of eight rows a line; or the same one again and again.
+    // With every second product as many numbers of the rows that follow, of eight rows a line. Or the same one again and again: with a
+    // branch, there would be two such loops.
     let fetched = if tile.fetches_next { 2 * ROWS } else { 0 };
     let mut next = left.wrapping_offset(rows[0].left).wrapping_add(fetched / 2 * count);
     let mut rest = count;
@@ -226,7 +228,7 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
                 V::fetch(next);
                 next = next.wrapping_add(fetched);
             }
-            // SAFETY: promised by the caller.
+            // SAFETY: promised by the caller: these are the numbers of the next four products, as `Run` says of a distance.
             unsafe {
                 let vectors = load_strip::<V, VECTORS>(right.wrapping_offset(at * distance), tail);
                 let mut row = 0;

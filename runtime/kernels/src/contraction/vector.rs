@@ -39,7 +39,9 @@ pub(super) trait Vector: Copy {
     /// Fetches the line of the cache at any address, where processors are told to.
     #[inline(always)]
     fn fetch(_address: *const Self::Number) {}
-    /// Returns the address, of which the compiler does not know how it came about: else it keeps one for each row of a tile, and adds to all.
+    /// Returns the address, of which the compiler does not know that it is the same: LLVM else keeps an address for each row of a tile,
+    /// and advances all of them.
+    #[inline(always)]
     fn hidden(address: *const Self::Number) -> *const Self::Number {
         address
     }

@@ -120,7 +120,7 @@ macro_rules! vectors {
             #[inline(always)]
             #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is accessed by the address")]
             fn hidden(mut address: *const $number) -> *const $number {
-                // SAFETY: there are no instructions.
+                // SAFETY: no instructions, which access nothing and leave the address, and what may be accessed by it, as it is.
                 unsafe { core::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags)) };
                 address
             }
