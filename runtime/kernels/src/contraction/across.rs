@@ -8,7 +8,7 @@ use super::loops::Offsets;
 use super::operand::{Operand, Piece};
 use super::plan::Packing;
 use super::scratch::Scratch;
-use super::tile::{Product, Row, Tile};
+use super::tile::{Product, Row};
 
 /// Adjacent elements of an operand.
 #[derive(Clone, Copy)]
@@ -140,25 +140,11 @@ impl<N: Copy> Drive<'_, N> {
     unsafe fn run_tiles_across(
         &self,
         output: *mut N,
-        (left, right): (*const N, *const N),
+        operands: (*const N, *const N),
         (rows, products): (usize, usize),
         lanes: usize,
     ) {
-        let tile = Tile {
-            output,
-            initial: self.initial,
-            left,
-            right,
-            rows: self.scratch.tile_rows.as_ptr(),
-            tiles: 1,
-            products: self.scratch.products.as_ptr(),
-            count: products,
-            tail: lanes,
-            vectors: 1,
-            stride: 0,
-            distance: None,
-            fetches_next: false,
-        };
+        let tile = self.tile_at(output, operands, products, (1, lanes));
         // SAFETY: promised by the caller.
         unsafe { run_tiles(self.tiles.across[0], tile, rows, (1, Row::default())) };
     }

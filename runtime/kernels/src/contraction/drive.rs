@@ -297,8 +297,28 @@ impl<N: Copy> Drive<'_, N> {
             }),
             "listed products are elsewhere"
         );
+        let output = self.output.wrapping_offset(base.plus(strip.first).output as isize);
+        let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
         Tile {
-            output: self.output.wrapping_offset(base.plus(strip.first).output as isize),
+            // Less than 2^16 where it is used.
+            stride: self.plan.columns.innermost().right as i32,
+            distance,
+            // The tiles of the first columns find the left operand out of the cache.
+            fetches_next: is_followed && strip.first == Offsets::default(),
+            ..self.tile_at(output, (left, right), products, (strip.vectors, tail))
+        }
+    }
+
+    /// A tile of so many vectors, the last one with so many lanes, from the first of the listed rows on.
+    pub(super) fn tile_at(
+        &self,
+        output: *mut N,
+        (left, right): (*const N, *const N),
+        products: usize,
+        (vectors, tail): (usize, usize),
+    ) -> Tile<N> {
+        Tile {
+            output,
             initial: self.initial,
             left,
             right,
@@ -306,13 +326,11 @@ impl<N: Copy> Drive<'_, N> {
             tiles: 1,
             products: self.scratch.products.as_ptr(),
             count: products,
-            tail: strip.columns - (strip.vectors - 1) * self.plan.lanes,
-            vectors: strip.vectors,
-            // Less than 2^16 where it is used.
-            stride: self.plan.columns.innermost().right as i32,
-            distance,
-            // The tiles of the first columns find the left operand out of the cache.
-            fetches_next: is_followed && strip.first == Offsets::default(),
+            tail,
+            vectors,
+            stride: 0,
+            distance: None,
+            fetches_next: false,
         }
     }
 
@@ -360,11 +378,8 @@ impl<N: Copy> Drive<'_, N> {
         let first = base.plus(strip.first).right;
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
-            let right = match (self.right, self.plan.packing) {
-                (
-                    Operand::Memory(address),
-                    Packing::None | Packing::Gaxpy | Packing::Separate | Packing::Transposed,
-                ) => (address.wrapping_offset(first as isize), self.plan.cut.distance),
+            let right = match (self.right, self.plan.packing.is_in_operand()) {
+                (Operand::Memory(address), true) => (address.wrapping_offset(first as isize), self.plan.cut.distance),
                 (operand, _) => {
                     self.list_in_panel(width, products);
                     self.pack_right(operand.moved(first), pieces, width, products);

@@ -30,6 +30,13 @@ pub enum Packing {
     CrossingPanels,
 }
 
+impl Packing {
+    /// Whether vectors are loaded from the operand itself.
+    pub(super) const fn is_in_operand(self) -> bool {
+        matches!(self, Packing::None | Packing::Gaxpy | Packing::Separate | Packing::Transposed)
+    }
+}
+
 /// How the iterations of a plan are cut: columns into strips, those of each run alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
@@ -98,8 +105,7 @@ impl Cut {
         let strips = vectors.div_ceil(plan.vectors);
         let (vectors, wider) = (vectors / strips.max(1), vectors % strips.max(1));
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
-        let is_packed = matches!(plan.packing, Packing::Panels | Packing::CrossingPanels | Packing::Across);
-        let is_in_place = !is_packed && plan.columns.innermost().output == 1;
+        let is_in_place = plan.packing.is_in_operand() && plan.columns.innermost().output == 1;
         let step = plan.batch.innermost();
         let is_one_tile = runs == 1 && strips == 1 && rows <= plan.tile_rows;
         let repeats = match is_in_place {

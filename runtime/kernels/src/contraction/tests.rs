@@ -366,8 +366,8 @@ fn products_at_a_distance_are_those_of_the_loops() {
         let by_columns = [each(8, columns, pitch, 0), each(columns as usize, 1, 0, pitch), each(products, 0, 1, 1)];
         check::<FmaF32>(&mut random, &by_columns);
         // Numbers of the left operand that are not adjacent.
-        let apart = [each(19, columns, 1, 0), each(columns as usize, 1, 0, 1), each(products, 0, 19, columns)];
-        check::<FmaF32>(&mut random, &apart);
+        let strided = [each(19, columns, 1, 0), each(columns as usize, 1, 0, 1), each(products, 0, 19, columns)];
+        check::<FmaF32>(&mut random, &strided);
     }
     // Adjacent numbers, but lines at two distances; several iterations of a batch at once, of several strips.
     let windows = [each(12, 64, 12, 0), each(64, 1, 0, 1), each(4, 0, 3, 200), each(3, 0, 1, 64)];

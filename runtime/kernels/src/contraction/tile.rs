@@ -222,26 +222,21 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
     let mut next = left.wrapping_offset(rows[0].left).wrapping_add(fetched / 2 * count);
     let mut rest = count;
     while rest >= 4 {
+        let mut lefts = [left; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            lefts[row] = left.wrapping_offset(rows[row].left);
+            row += 1;
+        }
         let mut at = 0;
         while at < 4 {
             if at % 2 == 0 {
                 V::fetch(next);
                 next = next.wrapping_add(fetched);
             }
+            let product = Product { left: at, right: at * distance };
             // SAFETY: promised by the caller: these are the numbers of the next four products, as `Run` says of a distance.
-            unsafe {
-                let vectors = load_strip::<V, VECTORS>(right.wrapping_offset(at * distance), tail);
-                let mut row = 0;
-                while row < ROWS {
-                    let number = V::splat(left.wrapping_offset(rows[row].left + at));
-                    let mut vector = 0;
-                    while vector < VECTORS {
-                        sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
-                        vector += 1;
-                    }
-                    row += 1;
-                }
-            }
+            unsafe { add_to_tile::<V, ROWS, VECTORS, 0>(sums, (&lefts, &[right; ROWS]), product, tail) };
             at += 1;
         }
         left = V::hidden(left.wrapping_add(4));
