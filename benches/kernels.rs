@@ -117,17 +117,17 @@ fn print_tiles(sums: usize, tiles: usize, vectors: usize) {
     let mut output = vec![0f32; 64 * vectors];
     let (k, n) = (sums as i64, vectors as i64);
     let [stored, layout] = [
-        [each(64, n, k, 0), each(vectors, 1, 0, 1), each(sums, 0, 1, n)],
-        [each(64, n, 1, 0), each(vectors, 1, 0, 1), each(sums, 0, 64, n)],
+        ([each(64, n, k, 0), each(vectors, 1, 0, 1), each(sums, 0, 1, n)], Operand::Memory as fn(_) -> _),
+        ([each(64, n, 1, 0), each(vectors, 1, 0, 1), each(sums, 0, 64, n)], Operand::Layout),
     ]
-    .map(|loops| {
+    .map(|(loops, operand)| {
         let best = least(|| {
             output.fill(0.0);
             let start = Instant::now();
             for tile in elements.chunks_exact(64 * sums) {
                 // SAFETY: a tile contains the elements of all iterations, and those of the output are distinct.
                 unsafe {
-                    let (left, right) = (Operand::Memory(tile.as_ptr()), Operand::Memory(right.as_ptr()));
+                    let (left, right) = (operand(tile.as_ptr()), Operand::Memory(right.as_ptr()));
                     contract::<FmaF32>(output.as_mut_ptr(), left, right, &loops);
                 }
             }

@@ -78,6 +78,16 @@ pub unsafe fn contract_part<O: Operation>(
     unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
 }
 
+/// Returns the operand that is packed into panels, if one is: each part of a contraction packs what it reads of that.
+#[must_use]
+pub fn packed<O: Operation>(loops: &[Loop], is_computed: [bool; 2]) -> Option<Side> {
+    let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
+    scratch::with::<O::Number, _>(|kept, _| {
+        let (plan, _) = kept.plan(loops, machine, is_computed)?;
+        plan.packs_right().then_some(if plan.is_swapped { Side::Left } else { Side::Right })
+    })
+}
+
 /// Returns the layout of an operand with which a contraction of it is expected to take less time, if it has at most so many elements.
 /// The sums of such a contraction are [in order](Sums::Sequential).
 #[must_use]

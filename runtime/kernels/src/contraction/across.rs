@@ -5,7 +5,7 @@ use super::blocking::{PANEL, PRODUCTS};
 use super::copy::{Lines, is_adjacent};
 use super::drive::{Drive, run_tiles};
 use super::loops::Offsets;
-use super::operand::{Operand, Piece};
+use super::operand::Piece;
 use super::plan::Packing;
 use super::scratch::Scratch;
 use super::tile::{Product, Row};
@@ -72,7 +72,7 @@ impl<N: Copy> Drive<'_, N> {
         (rows, products): (usize, usize),
         base: Offsets,
     ) {
-        let (Operand::Memory(left), Operand::Memory(right)) = (self.left, self.right) else { return };
+        let (Some(left), Some(right)) = (self.left.address(), self.right.address()) else { return };
         let (across, width) = (self.plan.across, self.plan.lanes);
         for first in (0..across.count).step_by(width) {
             let (at, lanes) = (base.after(first, &across), width.min(across.count - first));

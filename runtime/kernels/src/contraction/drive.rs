@@ -7,7 +7,7 @@ use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, Piece};
 use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
-use super::tile::{Product, Row, Run, Tile, Tiles};
+use super::tile::{Ahead, Product, Row, Run, Tile, Tiles};
 
 /// A contraction under way.
 pub(super) struct Drive<'a, N: 'static> {
@@ -67,7 +67,7 @@ pub(super) unsafe fn run_tiles<N: Copy>(
                 repeated.right = repeated.right.wrapping_offset(step.right);
                 run(&repeated);
             }
-            tile.rows = tile.rows.add(tile.tiles * size);
+            tile.advance(tile.tiles, *size);
         }
         rows -= tile.tiles * size;
     }
@@ -238,7 +238,7 @@ impl<N: Copy> Drive<'_, N> {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
-        if let (true, Operand::Memory(right)) = (self.plan.cut.is_in_place, self.right) {
+        if let (true, Some(right)) = (self.plan.cut.is_in_place, self.right.address()) {
             // SAFETY: promised by the caller.
             return unsafe { self.rows_in_place(right, (count, products), base, repeats) };
         }
@@ -283,11 +283,15 @@ impl<N: Copy> Drive<'_, N> {
         let Cut { has_adjacent_numbers, .. } = self.plan.cut;
         // A computed operand is a line for each row.
         let (left, is_adjacent, is_followed) = match self.left {
-            Operand::Memory(address) => {
+            Operand::Memory(address) | Operand::Layout(address) => {
                 let is_followed = self.plan.cut.has_adjacent_rows_of(products);
                 (address.wrapping_offset(base.left as isize), has_adjacent_numbers, is_followed)
             }
             Operand::Computed(..) => (self.scratch.left.as_ptr(), true, false),
+        };
+        let ahead = match self.ahead(strip, right, distance, products) {
+            Ahead::Nothing if is_followed && strip.first == Offsets::default() => Ahead::Rows,
+            ahead => ahead,
         };
         let distance = distance.filter(|_| is_adjacent);
         debug_assert!(
@@ -303,10 +307,20 @@ impl<N: Copy> Drive<'_, N> {
             // Less than 2^16 where it is used.
             stride: self.plan.columns.innermost().right as i32,
             distance,
-            // The tiles of the first columns find the left operand out of the cache.
-            fetches_next: is_followed && strip.first == Offsets::default(),
+            ahead,
             ..self.tile_at(output, (left, right), products, (strip.vectors, tail))
         }
+    }
+
+    /// The strip that follows, if this one is a panel of a constant's layout: products are at a distance of its width.
+    fn ahead(&self, strip: &Strip, right: *const N, distance: Option<isize>, products: usize) -> Ahead<N> {
+        let width = strip.vectors * self.plan.lanes;
+        let is_panel = matches!(self.right, Operand::Layout(_)) && self.plan.packing == Packing::None;
+        if !is_panel || distance != Some(width as isize) {
+            return Ahead::Nothing;
+        }
+        let next = right.wrapping_add(self.plan.cut.products * width);
+        Ahead::Strip(next, next.wrapping_add(products * width))
     }
 
     /// A tile of so many vectors, the last one with so many lanes, from the first of the listed rows on.
@@ -330,7 +344,7 @@ impl<N: Copy> Drive<'_, N> {
             vectors,
             stride: 0,
             distance: None,
-            fetches_next: false,
+            ahead: Ahead::Nothing,
         }
     }
 
@@ -378,11 +392,13 @@ impl<N: Copy> Drive<'_, N> {
         let first = base.plus(strip.first).right;
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
-            let right = match (self.right, self.plan.packing.is_in_operand()) {
-                (Operand::Memory(address), true) => (address.wrapping_offset(first as isize), self.plan.cut.distance),
-                (operand, _) => {
+            let right = match self.right.address() {
+                Some(address) if self.plan.packing.is_in_operand() => {
+                    (address.wrapping_offset(first as isize), self.plan.cut.distance)
+                }
+                _ => {
                     self.list_in_panel(width, products);
-                    self.pack_right(operand.moved(first), pieces, width, products);
+                    self.pack_right(self.right.moved(first), pieces, width, products);
                     (self.scratch.panel.as_ptr(), Some(width as isize))
                 }
             };
@@ -396,7 +412,7 @@ impl<N: Copy> Drive<'_, N> {
             for (size, run) in sizes {
                 while left >= *size {
                     self.run_copied(&tile, (*size, *run), (pieces, stride), width);
-                    tile.rows = tile.rows.add(*size);
+                    tile.advance(1, *size);
                     left -= size;
                 }
             }
@@ -448,7 +464,7 @@ impl<N: Copy> Drive<'_, N> {
         let Scratch { sources, pieces, panel, offsets, are_products_adjacent, .. } = &mut *self.scratch;
         let pieces = &pieces[..pieces_of_strip];
         match operand {
-            Operand::Memory(address) => {
+            Operand::Memory(address) | Operand::Layout(address) => {
                 let lines = Lines {
                     operand: address.cast_mut(),
                     offsets: &offsets[..products],

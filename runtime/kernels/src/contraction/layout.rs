@@ -6,8 +6,6 @@ use super::plan::Plan;
 
 /// The most loops of a contraction with an operand in another layout.
 const MAX_LOOPS: usize = 8;
-/// The most loops that move the operand.
-const MAX_AXES: usize = 4;
 
 /// The left or the right operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +17,9 @@ pub enum Side {
 }
 
 impl Side {
-    fn stride(self, of: &Loop) -> i64 {
+    /// How far an iteration of a loop moves the operand.
+    #[must_use]
+    pub const fn stride(self, of: &Loop) -> i64 {
         match self {
             Side::Left => of.left,
             Side::Right => of.right,
@@ -54,9 +54,9 @@ pub struct Axis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The loops that move the operand, the outermost of the layout first; unused ones have one iteration.
-    pub axes: [Axis; MAX_AXES],
+    pub axes: [Axis; Layout::AXES],
     /// The strides of the axes in the layout.
-    pub strides: [i64; MAX_AXES],
+    pub strides: [i64; Layout::AXES],
     loops: [Loop; MAX_LOOPS],
     count: usize,
 }
@@ -65,6 +65,10 @@ impl Layout {
     /// Columns of a panel: so many are computed at once where a vector has 16 lanes, and compilers cut matrices into as many. A panel is
     /// read as it is stored; columns of a longer line are read in pieces, which took half as long again (`jax_lstm`, `llama`).
     pub const PANEL: usize = 64;
+
+    /// The most loops that move the operand: those of a convolution's filters are output channels, of which each panel has some, input channels
+    /// and two of the window.
+    pub const AXES: usize = 5;
 
     /// Streams that the lines of a panel are interleaved from: each is in the stream after that of the line before. So a processor fetches
     /// ahead in as many pages, which took three quarters of the time where panels were in memory, and as long as one stream in a cache. It was
@@ -142,8 +146,8 @@ impl Layout {
         };
         let sums = others(true).filter(move |at| Some(*at) != stream);
         let order = others(false).chain(stream).chain(sums).chain([columns]);
-        let unused = MAX_AXES.checked_sub(order.clone().count())?;
-        layout.axes = [Axis { count: 1, stride: 0 }; MAX_AXES];
+        let unused = Layout::AXES.checked_sub(order.clone().count())?;
+        layout.axes = [Axis { count: 1, stride: 0 }; Layout::AXES];
         for (axis, at) in layout.axes[unused..].iter_mut().zip(order.clone()) {
             *axis = Axis { count: loops[at].count, stride: side.stride(&loops[at]) };
         }
@@ -167,7 +171,7 @@ impl Layout {
 
     /// The columns of a panel, or of all where there are none.
     const fn line(&self) -> usize {
-        self.axes[MAX_AXES - 1].count
+        self.axes[Layout::AXES - 1].count
     }
 
     /// The number of elements.
@@ -241,9 +245,9 @@ impl List {
 }
 
 /// The strides of axes of which each goes on where the one within it ends. None where there are more elements than memory.
-fn strides(axes: &[Axis; MAX_AXES]) -> Option<[i64; MAX_AXES]> {
-    let mut strides = [1i64; MAX_AXES];
-    for at in (1..MAX_AXES).rev() {
+fn strides(axes: &[Axis; Layout::AXES]) -> Option<[i64; Layout::AXES]> {
+    let mut strides = [1i64; Layout::AXES];
+    for at in (1..Layout::AXES).rev() {
         strides[at - 1] = strides[at].checked_mul(i64::try_from(axes[at].count).ok()?)?;
     }
     let length = strides[0].checked_mul(i64::try_from(axes[0].count).ok()?)?;
@@ -290,7 +294,7 @@ mod tests {
         let loops = [each(128, 1, 0, 9), each(9, 0, 1, 1)];
         let transposed = layout(&loops, Side::Right).map(|layout| (layout.strides, layout.loops().to_vec()));
         let panels = [each(2, 64, 0, 576), each(64, 1, 0, 1), each(9, 0, 1, 64)].to_vec();
-        assert_eq!(transposed, Some(([1152, 576, 64, 1], panels)));
+        assert_eq!(transposed, Some(([1152, 1152, 576, 64, 1], panels)));
         let loops = [each(1000, 1, 0, 9), each(9, 0, 1, 1)];
         let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
         assert_eq!(transposed.as_deref(), Some(&[each(1000, 1, 0, 1), each(9, 0, 1, 1000)][..]));
@@ -369,5 +373,9 @@ mod tests {
         ];
         let filter = layout(&loops, Side::Left).map(|layout| layout.loops().iter().map(|each| each.left).collect());
         assert_eq!(filter, Some(std::vec![1, 0, 0, 576, 192, 64]));
+        // To 128: two panels.
+        let loops = [each(128, 49, 144, 0), loops[1], loops[2], loops[3], loops[4], loops[5]];
+        let filter = layout(&loops, Side::Left).map(|layout| layout.loops().iter().map(|each| each.left).collect());
+        assert_eq!(filter, Some(std::vec![9216, 1, 0, 0, 576, 192, 64]));
     }
 }

@@ -101,12 +101,20 @@ impl Loops {
 
     /// Whether all iterations have adjacent elements, one after the other.
     pub(super) fn is_contiguous(&self, stride: impl Fn(&Loop) -> i64) -> bool {
-        let end = self
-            .as_slice()
-            .iter()
-            .rev()
-            .try_fold(1i64, |next, each| (stride(each) == next).then(|| next.saturating_mul(each.count as i64)));
-        end.is_some() && !self.as_slice().is_empty()
+        self.distance(stride) == Some(1)
+    }
+
+    /// How far the element of each iteration is from that of the one before, if that is the same for all.
+    pub(super) fn distance(&self, stride: impl Fn(&Loop) -> i64) -> Option<i64> {
+        let distance = stride(self.as_slice().last()?);
+        let mut next = distance;
+        for each in self.as_slice().iter().rev() {
+            if stride(each) != next {
+                return None;
+            }
+            next = next.saturating_mul(each.count as i64);
+        }
+        Some(distance)
     }
 
     /// The outermost loop, or one of a single iteration.

@@ -19,6 +19,9 @@ pub struct Piece {
 pub enum Operand<'a, N> {
     /// Elements in memory: the address of that of the first iteration.
     Memory(*const N),
+    /// Those of a constant that was copied in the order of a [`Layout`](super::Layout), which often are in no cache: behind what a
+    /// contraction reads of it is what the next one reads.
+    Layout(*const N),
     /// Numbers that are computed from elements, and the element of the first iteration.
     Computed(&'a dyn Gather<N>, i64),
 }
@@ -56,6 +59,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operand::Memory(address) => f.debug_tuple("Memory").field(address).finish(),
+            Operand::Layout(address) => f.debug_tuple("Layout").field(address).finish(),
             Operand::Computed(_, first) => f.debug_tuple("Computed").field(first).finish(),
         }
     }
@@ -69,7 +73,7 @@ impl<N: Copy> Operand<'_, N> {
     pub(super) unsafe fn number(&self, element: i64) -> N {
         match self {
             // SAFETY: promised by the caller.
-            Operand::Memory(address) => unsafe { load(address.offset(element as isize)) },
+            Operand::Memory(address) | Operand::Layout(address) => unsafe { load(address.offset(element as isize)) },
             Operand::Computed(operand, first) => {
                 let mut number = [operand.zero()];
                 // SAFETY: promised by the caller.
@@ -83,8 +87,16 @@ impl<N: Copy> Operand<'_, N> {
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     pub(super) fn bytes(&self) -> Option<*const u8> {
         match self {
-            Operand::Memory(_) => None,
+            Operand::Memory(_) | Operand::Layout(_) => None,
             Operand::Computed(operand, first) => Some(operand.bytes()?.wrapping_offset(*first as isize)),
+        }
+    }
+
+    /// The address of the element of the first iteration, unless numbers are computed.
+    pub(super) const fn address(&self) -> Option<*const N> {
+        match self {
+            Operand::Memory(address) | Operand::Layout(address) => Some(*address),
+            Operand::Computed(..) => None,
         }
     }
 
@@ -93,6 +105,7 @@ impl<N: Copy> Operand<'_, N> {
     pub const fn moved(self, elements: i64) -> Self {
         match self {
             Operand::Memory(address) => Operand::Memory(address.wrapping_offset(elements as isize)),
+            Operand::Layout(address) => Operand::Layout(address.wrapping_offset(elements as isize)),
             Operand::Computed(operand, first) => Operand::Computed(operand, first.wrapping_add(elements)),
         }
     }

@@ -277,7 +277,7 @@ unsafe fn lines<'o, N: Copy>(
     count: usize,
 ) -> (*const N, &'o [isize]) {
     let (operand, element): (&dyn Gather<N>, i64) = match operand {
-        Operand::Memory(address) => return (address, offsets),
+        Operand::Memory(address) | Operand::Layout(address) => return (address, offsets),
         Operand::Computed(operand, element) => (operand, element),
     };
     for (offset, line) in offsets.iter().zip(packed.chunks_exact_mut(PRODUCTS)) {

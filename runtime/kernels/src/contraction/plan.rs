@@ -65,7 +65,7 @@ pub(super) struct Cut {
     pub(super) step: Row,
     /// Whether the numbers of a row of the left operand are adjacent.
     pub(super) has_adjacent_numbers: bool,
-    /// How far the right operand of a product is from that of the product before, where one loop sums.
+    /// How far the right operand of a product is from that of the product before, if that is the same for all.
     pub(super) distance: Option<isize>,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
@@ -114,10 +114,7 @@ impl Cut {
             false => 1,
         };
         let has_adjacent_numbers = plan.has_adjacent_numbers();
-        let distance = match plan.sums.as_slice() {
-            [only] => Some(only.right as isize),
-            _ => None,
-        };
+        let distance = plan.sums.distance(|each| each.right).map(|distance| distance as isize);
         let are_rows_adjacent = has_adjacent_numbers && plan.rows.innermost().left == products as i64;
         let inner = plan.sums.as_slice().iter().skip(1);
         let period = inner.fold(1usize, |period, each| period.saturating_mul(each.count)).max(1);
@@ -231,6 +228,11 @@ impl Plan {
     /// of their own, and where the operand is packed.
     pub(super) fn columns_loaded_by_tiles(&self) -> Option<usize> {
         (self.packing == Packing::None && self.rows.count() > self.tile_rows).then_some(self.vectors * self.lanes)
+    }
+
+    /// Whether the right operand is packed into panels.
+    pub(super) const fn packs_right(&self) -> bool {
+        matches!(self.packing, Packing::Panels | Packing::CrossingPanels)
     }
 
     /// Whether the numbers of a row that its products take are adjacent.

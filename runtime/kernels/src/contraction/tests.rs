@@ -6,6 +6,7 @@ mod copies;
 mod partial_sums;
 
 use super::loops::each;
+use super::tile::{Ahead, Row, Tile};
 use super::*;
 use std::string::ToString;
 use std::vec::Vec;
@@ -109,7 +110,7 @@ where
         [memory(loops, |each| each.output), memory(loops, |each| each.left), memory(loops, |each| each.right)];
     let mut numbers = |count: usize| (0..count).map(|_| O::Number::sample(random)).collect::<Vec<O::Number>>();
     let (mut before, lefts, rights, others) = (numbers(output.1), numbers(left.1), numbers(right.1), numbers(64));
-    let kind = random.below(4);
+    let kind = random.below(5);
     let initial = if random.below(3) == 0 { Initial::Zeros } else { Initial::Stored };
     if initial == Initial::Zeros {
         before.fill(O::Number::default());
@@ -130,8 +131,13 @@ where
             let (output, left, right) =
                 (result.as_mut_ptr().add(output.0), lefts.as_ptr().add(left.0), rights.as_ptr().add(right.0));
             let (changed_left, changed_right) = (Changed(left), Changed(right));
-            let left = if kind == 1 { Operand::Computed(&changed_left, 0) } else { Operand::Memory(left) };
-            let right = if kind == 2 { Operand::Computed(&changed_right, 0) } else { Operand::Memory(right) };
+            let (left, right) = match kind {
+                0 => (Operand::Memory(left), Operand::Memory(right)),
+                1 => (Operand::Computed(&changed_left, 0), Operand::Memory(right)),
+                2 => (Operand::Memory(left), Operand::Computed(&changed_right, 0)),
+                3 => (Operand::Layout(left), Operand::Memory(right)),
+                _ => (Operand::Memory(left), Operand::Layout(right)),
+            };
             match level {
                 Some(level) => contract_on::<O>(level, Sums::of::<O>(loops), (output, initial), left, right, loops),
                 None => in_order::<O>(output, left, right, loops, [0; 3]),
@@ -499,6 +505,44 @@ fn lines_compete_only_where_tiles_load_them_again() {
     };
     assert_eq!(costed(8, 1024).1, costed(8, 1040).1);
     assert!(costed(64, 1024).1 >= costed(64, 1040).1);
+}
+
+#[test]
+fn tiles_fetch_all_of_the_next_strip() {
+    let (numbers, rows) = ([0f32; 1], [Row::default(); 56]);
+    // 49 rows of a strip of 64 columns, of 512 products: the next strip is right behind.
+    let (width, count) = (64, 512);
+    let next = numbers.as_ptr().wrapping_add(width * count);
+    let mut tile = Tile {
+        output: core::ptr::null_mut(),
+        initial: Initial::Zeros,
+        left: numbers.as_ptr(),
+        right: numbers.as_ptr(),
+        rows: rows.as_ptr(),
+        tiles: 1,
+        products: core::ptr::null(),
+        count,
+        tail: 16,
+        vectors: 4,
+        stride: 0,
+        distance: None,
+        ahead: Ahead::Strip(next, next.wrapping_add(width * count)),
+    };
+    // What a tile fetches, in lines from the first one of the next strip on.
+    let lines = |(first, step): (*const f32, usize)| {
+        let line = (first as usize).wrapping_sub(next as usize) / 64;
+        (step > 0).then(|| line..line + count / 2 * step / 16)
+    };
+    let of_tiles = |tile: &Tile<f32>, tiles: usize| -> Vec<_> {
+        // SAFETY: so many rows are listed.
+        (0..tiles).filter_map(|at| lines(unsafe { tile.ahead_of::<6>(at) })).collect()
+    };
+    let mut fetched = of_tiles(&tile, 5);
+    // SAFETY: as above.
+    unsafe { tile.advance(5, 6) };
+    fetched.extend(of_tiles(&tile, 4));
+    let expected: Vec<_> = (0..8).map(|tile| 256 * tile..256 * (tile + 1)).collect();
+    assert_eq!((fetched, 8 * 256 * 16), (expected, width * count));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(super) mod aarch64;
+mod ahead;
 mod gaxpy;
 pub(super) mod partial;
 pub(super) mod portable;
@@ -17,6 +18,7 @@ use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
 use super::vector::Vector;
+pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
@@ -48,9 +50,8 @@ pub(super) struct Tile<N> {
     /// How far the right operand of a product is from that of the product before, if that is the same for all products and the left
     /// operand's numbers of a row are adjacent.
     pub(super) distance: Option<isize>,
-    /// Whether tiles with such a distance fetch the rows of the left operand that follow theirs in memory, those of the next tile or of
-    /// the next contraction: all numbers of these rows are adjacent, and those of one are as many as the products.
-    pub(super) fetches_next: bool,
+    /// What tiles of four rows and more fetch into the cache.
+    pub(super) ahead: Ahead<N>,
 }
 
 /// A row of the output.
@@ -158,23 +159,24 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 ) {
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller.
-        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
+        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail) };
     }
 }
 
-/// Runs a tile.
+/// Runs the tile of a number.
 ///
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
 unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
     tile: &Tile<V::Number>,
-    rows: &[Row; ROWS],
+    at: usize,
     tail: Tail<V::Mask>,
 ) {
     let Tile { output, left, right, products, count, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
+        let rows: &[Row; ROWS] = &*tile.rows.add(at * ROWS).cast();
         let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
@@ -184,12 +186,12 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
             row += 1;
         }
         let mut done = 0;
-        if V::ADDS_FOUR
-            && STRIDE == 0
-            && ROWS >= 4
-            && let Some(distance) = tile.distance
-        {
-            done = add_regular::<V, ROWS, VECTORS>(&mut sums, tile, rows, distance, tail);
+        if V::ADDS_FOUR && STRIDE == 0 && ROWS >= 4 {
+            let ahead = tile.ahead_of::<ROWS>(at);
+            done = match tile.distance {
+                Some(distance) => add_regular::<V, ROWS, VECTORS>(&mut sums, (tile, rows), distance, ahead, tail),
+                None => add_listed::<V, ROWS, VECTORS>(&mut sums, tile, (&lefts, &rights), ahead, tail),
+            };
         }
         for at in done..count {
             add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
@@ -210,16 +212,12 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
 #[inline(always)]
 unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
-    tile: &Tile<V::Number>,
-    rows: &[Row; ROWS],
+    (tile, rows): (&Tile<V::Number>, &[Row; ROWS]),
     distance: isize,
+    (mut next, fetched): (*const V::Number, usize),
     tail: Tail<V::Mask>,
 ) -> usize {
     let Tile { mut left, mut right, count, .. } = *tile;
-    // With every second product as many numbers of the rows that follow, of eight rows a line. Or the same one again and again: with a
-    // branch, there would be two such loops.
-    let fetched = if tile.fetches_next { 2 * ROWS } else { 0 };
-    let mut next = left.wrapping_offset(rows[0].left).wrapping_add(fetched / 2 * count);
     let mut rest = count;
     while rest >= 4 {
         let mut lefts = [left; ROWS];
@@ -231,7 +229,7 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
         let mut at = 0;
         while at < 4 {
             if at % 2 == 0 {
-                V::fetch(next);
+                V::fetch_ahead(next);
                 next = next.wrapping_add(fetched);
             }
             let product = Product { left: at, right: at * distance };
@@ -244,6 +242,32 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
         rest -= 4;
     }
     count - rest
+}
+
+/// Adds products of the list, two at once, and returns how many there were: one may be left.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    sums: &mut [[V; VECTORS]; ROWS],
+    tile: &Tile<V::Number>,
+    addresses: (&[*const V::Number; ROWS], &[*const V::Number; ROWS]),
+    (mut next, fetched): (*const V::Number, usize),
+    tail: Tail<V::Mask>,
+) -> usize {
+    let mut done = 0;
+    while done + 2 <= tile.count {
+        V::fetch_ahead(next);
+        next = next.wrapping_add(fetched);
+        // SAFETY: promised by the caller.
+        unsafe {
+            add_to_tile::<V, ROWS, VECTORS, 0>(sums, addresses, *tile.products.add(done), tail);
+            add_to_tile::<V, ROWS, VECTORS, 0>(sums, addresses, *tile.products.add(done + 1), tail);
+        }
+        done += 2;
+    }
+    done
 }
 
 /// Adds a product to each element of a tile.

@@ -39,6 +39,9 @@ pub(super) trait Vector: Copy {
     /// Fetches the line of the cache at any address, where processors are told to.
     #[inline(always)]
     fn fetch(_address: *const Self::Number) {}
+    /// The same into the second cache: for what is needed after more than the first one holds.
+    #[inline(always)]
+    fn fetch_ahead(_address: *const Self::Number) {}
     /// Returns the address, of which the compiler does not know that it is the same: LLVM else keeps an address for each row of a tile,
     /// and advances all of them.
     #[inline(always)]

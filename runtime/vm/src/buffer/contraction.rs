@@ -356,7 +356,7 @@ unsafe fn by_layouts<O: Operation>(
     };
     let elements = |constant: Option<(ConstantBytes, usize)>, layout: Option<&Layout>| {
         // SAFETY: promised by the caller.
-        Some(contraction::Operand::Memory(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))
+        Some(contraction::Operand::Layout(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))
     };
     let of_left = layout(Side::Left, left_constant, right, loops);
     let relaid = elements(left_constant, of_left.as_ref()).zip(of_left.as_ref().map(Layout::loops));
@@ -378,17 +378,29 @@ const MAX_DIVIDED: usize = 8;
 /// The fewest panels that are divided rather than the columns of each.
 const LEAST_PANELS: usize = 4;
 
-/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. None for too many
-/// loops.
-fn divisible(loops: &[Loop]) -> Option<usize> {
+/// How much shorter than the longest loop one may be that is divided instead.
+const SHORTER: usize = 4;
+
+/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. Where an operand is
+/// packed, threads that divide a loop which does not move it would pack all of it, each for itself; so it is the longest that moves it, unless
+/// that is much shorter. None for too many loops.
+fn divisible(loops: &[Loop], packed: impl FnOnce() -> Option<Side>) -> Option<usize> {
     let is_within_panel = |inner: &Loop| {
         let moves = |each: &Loop| (each.left != 0, each.right != 0);
         let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
         let is_panel = |outer: &Loop| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer);
         inner.count <= Layout::PANEL && loops.iter().any(is_panel)
     };
-    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0 && !is_within_panel(&loops[*at]));
-    moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED)
+    let is_divisible = |at: &usize| loops[*at].output != 0 && !is_within_panel(&loops[*at]);
+    let longest_of = |is_of: &dyn Fn(&Loop) -> bool| {
+        // Of those that are as long, the outermost.
+        let found = (0..loops.len()).rev().filter(is_divisible).filter(|at| is_of(&loops[*at]));
+        found.max_by_key(|at| loops[*at].count)
+    };
+    let longest = longest_of(&|_| true).filter(|_| loops.len() <= MAX_DIVIDED)?;
+    let moves = |side: Side| move |each: &Loop| side.stride(each) != 0;
+    let other = packed().filter(|side| !moves(*side)(&loops[longest])).and_then(|side| longest_of(&moves(side)));
+    Some(other.filter(|other| loops[*other].count * SHORTER >= loops[longest].count).unwrap_or(longest))
 }
 
 /// What threads share.
@@ -410,7 +422,8 @@ unsafe fn divided<O: Operation>(
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let Some(longest) = divisible(loops) else {
+    let is_computed = [&left, &right].map(|operand| matches!(operand, contraction::Operand::Computed(..)));
+    let Some(longest) = divisible(loops, || contraction::packed::<O>(loops, is_computed)) else {
         // SAFETY: promised by the caller.
         return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
     };
@@ -471,10 +484,34 @@ mod tests {
             [each(8, 1024, 512, 0), each(panels, columns as i64, 0, 8192), each(columns, 1, 0, 1), each(512, 0, 1, 16)]
         };
         assert_eq!(
-            [(16, 64), (4, 16), (3, 16)].map(|(panels, columns)| divisible(&by_panels(panels, columns))),
+            [(16, 64), (4, 16), (3, 16)].map(|(panels, columns)| divisible(&by_panels(panels, columns), || None)),
             [Some(1), Some(0), Some(2),]
         );
-        assert_eq!(divisible(&[each(512, 0, 1, 1)]), None);
+        assert_eq!(divisible(&[each(512, 0, 1, 1)], || None), None);
+    }
+
+    #[test]
+    fn what_is_packed_is_divided() {
+        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
+        // 3 x 3 over 16 maps, to 64.
+        let convolution = |side: usize| {
+            let (pixels, line) = ((side * side) as i64, side as i64 + 2);
+            [
+                each(64, pixels, 144, 0),
+                each(side, side as i64, 0, line),
+                each(side, 1, 0, 1),
+                each(16, 0, 9, line * line),
+                each(3, 0, 3, line),
+                each(3, 0, 1, 1),
+            ]
+        };
+        let of = |side: usize, packed: Option<Side>| divisible(&convolution(side), || packed);
+        // Lines of the image, unless there are few.
+        assert_eq!([28, 16, 15].map(|side| of(side, Some(Side::Right))), [Some(1), Some(1), Some(0)]);
+        assert_eq!([of(28, None), of(28, Some(Side::Left)), of(112, Some(Side::Left))], [Some(0), Some(0), Some(0)]);
+        assert_eq!(of(112, None), Some(1));
+        let packed = incarnate_kernels::contraction::packed::<FmaF32>(&convolution(28), [false; 2]);
+        assert_eq!(packed, Some(Side::Right));
     }
 
     #[test]

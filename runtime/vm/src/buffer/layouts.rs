@@ -62,7 +62,7 @@ impl ConstantBytes {
 }
 
 /// The loops that move an operand, in the order of a layout.
-type Axes = [Axis; 4];
+type Axes = [Axis; Layout::AXES];
 
 /// A part that was read.
 struct Node {

@@ -1,7 +1,7 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T0, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
+    __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T0, _MM_HINT_T1, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
     _mm256_add_epi32, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps128_ps256,
     _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps,
     _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
@@ -115,6 +115,12 @@ macro_rules! vectors {
             fn fetch(address: *const $number) {
                 // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+            }
+
+            #[inline(always)]
+            fn fetch_ahead(address: *const $number) {
+                // SAFETY: as above.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
             }
 
             #[inline(always)]

@@ -1,0 +1,56 @@
+//! What tiles fetch into the cache for those that come later.
+
+use super::Tile;
+use crate::contraction::blocking::NUMBERS_OF_A_LINE;
+
+/// What tiles fetch of an operand for those that come later, a line with every second product.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) enum Ahead<N> {
+    Nothing,
+    /// The rows of the left operand that follow those of the tile in memory, which are those of the next tile or of the next contraction:
+    /// all numbers of these rows are adjacent, and those of one are as many as the products.
+    Rows,
+    /// The lines from the first address to the second one, those of the next strip: each tile the next ones.
+    Strip(*const N, *const N),
+}
+
+impl<N> Tile<N> {
+    /// The numbers of the next strip that a tile fetches, if it does.
+    const fn fetched(&self) -> usize {
+        self.count / 2 * NUMBERS_OF_A_LINE
+    }
+
+    /// Goes on behind so many tiles of so many rows.
+    ///
+    /// # Safety
+    /// There are as many rows.
+    pub(in super::super) const unsafe fn advance(&mut self, tiles: usize, rows: usize) {
+        // SAFETY: promised by the caller.
+        self.rows = unsafe { self.rows.add(tiles * rows) };
+        if let Ahead::Strip(next, end) = self.ahead {
+            self.ahead = Ahead::Strip(next.wrapping_add(tiles * self.fetched()), end);
+        }
+    }
+
+    /// What the tile of a number fetches first, and how many numbers there are to the next with every second product. Nothing is the same line
+    /// again and again: with a branch, there would be two loops over products.
+    ///
+    /// # Safety
+    /// There are the rows of this tile.
+    #[inline(always)]
+    pub(in super::super) unsafe fn ahead_of<const ROWS: usize>(&self, at: usize) -> (*const N, usize) {
+        match self.ahead {
+            Ahead::Nothing => (self.left, 0),
+            Ahead::Rows => {
+                // SAFETY: promised by the caller.
+                let first = unsafe { (*self.rows.add(at * ROWS)).left };
+                // As many numbers of the rows that follow, of eight rows a line.
+                (self.left.wrapping_offset(first).wrapping_add(ROWS * self.count), 2 * ROWS)
+            }
+            Ahead::Strip(next, end) => {
+                let next = next.wrapping_add(at * self.fetched());
+                (next, if next < end { NUMBERS_OF_A_LINE } else { 0 })
+            }
+        }
+    }
+}
