@@ -1,8 +1,11 @@
 """Image models, of torchvision."""
 
+import os
+
 from .model import Model, from_torch
 
-SIDE = 128
+# Of images, in pixels.
+SIDE = int(os.environ.get("SIDE", "128"))
 IMAGE = f"1x3x{SIDE}x{SIDE}"
 
 

@@ -27,7 +27,7 @@ pub use arithmetic::{AnyOrder, Arithmetic, FmaF32, FmaF32AnyOrder, MulAddF32, Mu
 pub use layout::{Axis, Layout, Side};
 pub use loops::Loop;
 pub use machine::Machine;
-pub use operand::{Gather, Operand, Piece};
+pub use operand::{Gather, Operand, OperandKind, Piece};
 pub use operation::Operation;
 pub use partial::{Partial, Sums};
 pub use plan::{Packing, Plan};
@@ -78,12 +78,15 @@ pub unsafe fn contract_part<O: Operation>(
     unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
 }
 
-/// Returns the operand that is packed into panels, if one is: each part of a contraction packs what it reads of that.
+/// Returns the operand of whose vectors a contraction packs panels, if it does: each chunk of it packs what it reads of that.
 #[must_use]
-pub fn packed<O: Operation>(loops: &[Loop], is_computed: [bool; 2]) -> Option<Side> {
+pub fn packed<O: Operation>(sums: Sums, loops: &[Loop], operands: [OperandKind; 2]) -> Option<Side> {
+    if sums == Sums::Partial {
+        return None;
+    }
     let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
     scratch::with::<O::Number, _>(|kept, _| {
-        let (plan, _) = kept.plan(loops, machine, is_computed)?;
+        let (plan, _) = kept.plan(loops, machine, operands)?;
         plan.packs_right().then_some(if plan.is_swapped { Side::Left } else { Side::Right })
     })
 }
@@ -145,9 +148,9 @@ unsafe fn contract_on<O: Operation>(
         });
     }
     let tiles = <O as Tiled>::tiles(level);
-    let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
+    let operands = [left.kind(), right.kind()];
     let has_rest = scratch::with(|kept, scratch| {
-        let Some((plan, number)) = kept.plan(loops, &tiles.machine, is_computed) else {
+        let Some((plan, number)) = kept.plan(loops, &tiles.machine, operands) else {
             // SAFETY: promised by the caller.
             unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
             return false;
@@ -177,8 +180,8 @@ unsafe fn contract_rest<O: Operation>(
     loops: &[Loop],
 ) {
     let machine = &<O as Tiled>::tiles(level).machine;
-    let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    let loops_of_rest = |kept: &mut Kept| kept.plan(loops, machine, is_computed)?.0.loops_of_rest();
+    let operands = [left.kind(), right.kind()];
+    let loops_of_rest = |kept: &mut Kept| kept.plan(loops, machine, operands)?.0.loops_of_rest();
     if let Some((loops, count, first)) = scratch::with::<O::Number, _>(|kept, _| loops_of_rest(kept)) {
         let output = (output.wrapping_offset(first.output as isize), initial);
         let (left, right) = (left.moved(first.left), right.moved(first.right));

@@ -73,6 +73,13 @@ pub fn with_divider<R>(divider: Arc<dyn Divider>, work: impl FnOnce() -> R) -> R
     work()
 }
 
+/// Whether loops are divided that take so long, in picoseconds, if they have iterations enough.
+#[must_use]
+pub fn divides(time: u64) -> bool {
+    let replaced = Replaced::by(None);
+    replaced.before().is_some_and(|divider| divider.parts(usize::MAX, time) > 1)
+}
+
 /// Runs the iterations of a loop that do not depend on each other: `run` is called with ranges that cover all of them, each once, on
 /// this thread and on others. `time` is how long all of them take on one thread, in picoseconds.
 ///
@@ -157,6 +164,16 @@ mod tests {
         let parts = Mutex::new(Vec::new());
         divide_longest(counts, 1000, &|part| parts.lock().unwrap().push(part));
         parts.into_inner().unwrap()
+    }
+
+    #[test]
+    fn long_loops_are_divided_where_threads_are() {
+        assert!(!divides(1000));
+        with_divider(Arc::new(Reverse(3)), || {
+            assert!(divides(1000) && !divides(10));
+            divide(3, 1000, &|_| assert!(!divides(1000)));
+            assert!(divides(1000));
+        });
     }
 
     #[test]

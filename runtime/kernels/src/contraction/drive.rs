@@ -4,7 +4,7 @@ use super::Initial;
 use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS, TILE_ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
-use super::operand::{Gather, Operand, Piece};
+use super::operand::{Gather, Operand, OperandKind, Piece};
 use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
 use super::tile::{Ahead, Product, Row, Run, Tile, Tiles};
@@ -62,9 +62,7 @@ pub(super) unsafe fn run_tiles<N: Copy>(
         unsafe {
             run(&repeated);
             for _ in 1..repeats {
-                repeated.output = repeated.output.wrapping_offset(step.output);
-                repeated.left = repeated.left.wrapping_offset(step.left);
-                repeated.right = repeated.right.wrapping_offset(step.right);
+                repeated.repeat(step);
                 run(&repeated);
             }
             tile.advance(tile.tiles, *size);
@@ -289,7 +287,7 @@ impl<N: Copy> Drive<'_, N> {
             }
             Operand::Computed(..) => (self.scratch.left.as_ptr(), true, false),
         };
-        let ahead = match self.ahead(strip, right, distance, products) {
+        let ahead = match self.ahead(right, strip.vectors, products) {
             Ahead::Nothing if is_followed && strip.first == Offsets::default() => Ahead::Rows,
             ahead => ahead,
         };
@@ -312,15 +310,15 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// The strip that follows, if this one is a panel of a constant's layout: products are at a distance of its width.
-    fn ahead(&self, strip: &Strip, right: *const N, distance: Option<isize>, products: usize) -> Ahead<N> {
-        let width = strip.vectors * self.plan.lanes;
-        let is_panel = matches!(self.right, Operand::Layout(_)) && self.plan.packing == Packing::None;
-        if !is_panel || distance != Some(width as isize) {
-            return Ahead::Nothing;
+    /// The strip that follows, if this one is a panel of a constant's layout.
+    fn ahead(&self, right: *const N, vectors: usize, products: usize) -> Ahead<N> {
+        match self.plan.next_panel(vectors, products).filter(|_| self.right.kind() == OperandKind::Layout) {
+            Some(distance) => {
+                let next = right.wrapping_add(distance);
+                Ahead::Strip(next, next.wrapping_add(products * vectors * self.plan.lanes))
+            }
+            None => Ahead::Nothing,
         }
-        let next = right.wrapping_add(self.plan.cut.products * width);
-        Ahead::Strip(next, next.wrapping_add(products * width))
     }
 
     /// A tile of so many vectors, the last one with so many lanes, from the first of the listed rows on.

@@ -4,6 +4,7 @@
 use super::layout::{Choice, Layout, Side};
 use super::loops::{Loop, MAX_LOOPS};
 use super::machine::Machine;
+use super::operand::OperandKind;
 use super::plan::Plan;
 
 /// Contractions that are kept: those of larger models have some hundred of different loops.
@@ -96,8 +97,8 @@ fn set_of(loops: &[Loop]) -> usize {
 
 /// What a thread keeps. All zeros is nothing.
 pub(super) struct Kept {
-    /// By which operands are computed: the plan, and its number.
-    plans: Answers<[bool; 2], (Plan, u64)>,
+    /// By the operands of the operands: the plan, and its number.
+    plans: Answers<[OperandKind; 2], (Plan, u64)>,
     /// By the side, whether the other operand is computed, and the most elements.
     layouts: Answers<(bool, bool, usize), Choice>,
 }
@@ -108,10 +109,10 @@ impl Kept {
         &mut self,
         loops: &[Loop],
         machine: &'static Machine,
-        is_computed: [bool; 2],
+        operands: [OperandKind; 2],
     ) -> Option<(&Plan, u64)> {
-        let make = |number| Some((Plan::with(loops, machine, is_computed)?, number));
-        let (plan, number) = self.plans.get(loops, machine, is_computed, make)?;
+        let make = |number| Some((Plan::costed(loops, machine, operands)?.0, number));
+        let (plan, number) = self.plans.get(loops, machine, operands, make)?;
         Some((plan, *number))
     }
 
@@ -145,7 +146,7 @@ mod tests {
         let products: Vec<[Loop; 3]> = (0..100).map(|at| product(8 + at % 10, 16 + at / 10, 32)).collect();
         scratch::with_nothing_kept(|kept| {
             let mut numbers = || -> Vec<u64> {
-                let mut number = |loops| kept.plan(loops, &Machine::X86_64_V4, [false; 2]).unwrap().1;
+                let mut number = |loops| kept.plan(loops, &Machine::X86_64_V4, [OperandKind::Memory; 2]).unwrap().1;
                 products.iter().map(|loops| number(loops)).collect()
             };
             let (first, second) = (numbers(), numbers());
@@ -164,18 +165,21 @@ mod tests {
     fn other_questions_have_other_plans() {
         scratch::with_nothing_kept(|kept| {
             let loops = [each(8, 32, 16, 0), each(16, 0, 1, 32), each(32, 1, 0, 1)];
-            let mut plan = |machine, is_computed| {
-                let (plan, number) = kept.plan(&loops, machine, is_computed).unwrap();
+            let mut plan = |machine, operands| {
+                let (plan, number) = kept.plan(&loops, machine, operands).unwrap();
                 (plan.lanes, number)
             };
-            let wide = plan(&Machine::X86_64_V4, [false; 2]);
-            let (narrow, computed) = (plan(&Machine::X86_64_V3, [false; 2]), plan(&Machine::X86_64_V4, [true, false]));
+            let wide = plan(&Machine::X86_64_V4, [OperandKind::Memory; 2]);
+            let (narrow, computed) = (
+                plan(&Machine::X86_64_V3, [OperandKind::Memory; 2]),
+                plan(&Machine::X86_64_V4, [OperandKind::Computed, OperandKind::Memory]),
+            );
             assert_eq!((wide.0, narrow.0, computed.0), (16, 8, 16));
             assert!(wide.1 != narrow.1 && wide.1 != computed.1);
-            assert_eq!(plan(&Machine::X86_64_V4, [false; 2]), wide);
-            assert!(kept.plan(&[], &Machine::X86_64_V4, [false; 2]).is_none());
+            assert_eq!(plan(&Machine::X86_64_V4, [OperandKind::Memory; 2]), wide);
+            assert!(kept.plan(&[], &Machine::X86_64_V4, [OperandKind::Memory; 2]).is_none());
             let many = [each(2, 1, 1, 0); MAX_LOOPS + 1];
-            assert!(kept.plan(&many, &Machine::X86_64_V4, [false; 2]).is_none());
+            assert!(kept.plan(&many, &Machine::X86_64_V4, [OperandKind::Memory; 2]).is_none());
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::loops::{Kinds, Loop};
 use super::machine::Machine;
+use super::operand::OperandKind;
 use super::plan::Plan;
 
 /// The most loops of a contraction with an operand in another layout.
@@ -88,12 +89,9 @@ impl Layout {
         is_other_computed: bool,
         most: usize,
     ) -> Option<Layout> {
-        let is_computed = match side {
-            Side::Left => [false, is_other_computed],
-            Side::Right => [is_other_computed, false],
-        };
-        // Of all columns: if only the rest of them gained by it, the others would lose rows that are adjacent.
-        let costed = |layout: &Layout| Plan::whole(layout.loops(), machine, is_computed);
+        let other = if is_other_computed { OperandKind::Computed } else { OperandKind::Memory };
+        let operands = |of: OperandKind| if side == Side::Left { [of, other] } else { [other, of] };
+        let costed = |layout: &Layout| Plan::costed(layout.loops(), machine, operands(OperandKind::Layout));
         // In panels, or in lines where those make too many axes.
         let candidate = |panel: usize, streams: usize| Layout::candidate(loops, side, panel, streams);
         let mut layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
@@ -110,7 +108,7 @@ impl Layout {
         if layout.elements() > most || in_pieces(&plan, &layout).is_some() {
             return None;
         }
-        let (_, cycles_as_stored) = Plan::costed(loops, machine, is_computed)?;
+        let (_, cycles_as_stored) = Plan::costed(loops, machine, operands(OperandKind::Memory))?;
         let pieces = plan.columns_loaded_by_tiles();
         let gains = match is_adjacent {
             true => {
@@ -300,6 +298,19 @@ mod tests {
         assert_eq!(transposed.as_deref(), Some(&[each(1000, 1, 0, 1), each(9, 0, 1, 1000)][..]));
         let loops = [each(1024, 1, 0, 9), each(9, 0, 1, 1)];
         assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, false, 9 * 1024 - 1), None);
+    }
+
+    #[test]
+    fn plans_load_vectors_of_layouts() {
+        // 1 x 1 over 512 maps of 7 x 7, to 512. With the pixels as columns but the last one, numbers of panels would be broadcast.
+        let loops = [each(512, 49, 1, 0), each(49, 1, 0, 1), each(512, 0, 512, 49)];
+        let plan = |left: OperandKind| {
+            let (plan, _) = Plan::costed(&loops, &Machine::X86_64_V4, [left, OperandKind::Memory]).unwrap();
+            (plan.is_swapped, plan.rest)
+        };
+        assert_eq!((plan(OperandKind::Layout), plan(OperandKind::Memory)), ((true, 0), (false, 1)));
+        let right = Plan::costed(&loops, &Machine::X86_64_V4, [OperandKind::Memory, OperandKind::Layout]);
+        assert!(right.is_some_and(|(plan, _)| !plan.is_swapped && plan.rest == 0));
     }
 
     #[test]

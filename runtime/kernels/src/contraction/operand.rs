@@ -26,6 +26,17 @@ pub enum Operand<'a, N> {
     Computed(&'a dyn Gather<N>, i64),
 }
 
+/// What a plan must know of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandKind {
+    /// Elements in memory.
+    Memory,
+    /// Elements in an order that was chosen for vectors of them: the plan loads such vectors.
+    Layout,
+    /// Numbers that are computed, not loaded as vectors.
+    Computed,
+}
+
 /// Computes the numbers of an operand.
 pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
@@ -89,6 +100,16 @@ impl<N: Copy> Operand<'_, N> {
         match self {
             Operand::Memory(_) | Operand::Layout(_) => None,
             Operand::Computed(operand, first) => Some(operand.bytes()?.wrapping_offset(*first as isize)),
+        }
+    }
+
+    /// Where numbers come from.
+    #[must_use]
+    pub const fn kind(&self) -> OperandKind {
+        match self {
+            Operand::Memory(_) => OperandKind::Memory,
+            Operand::Layout(_) => OperandKind::Layout,
+            Operand::Computed(..) => OperandKind::Computed,
         }
     }
 

@@ -5,6 +5,7 @@ use core::fmt;
 use super::blocking::{GAXPY_COLUMNS, PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
+use super::operand::OperandKind;
 use super::tile::Row;
 
 /// Where vectors of the right operand are loaded from.
@@ -188,31 +189,24 @@ impl Plan {
     /// output moves, there are no tiles.
     #[must_use]
     pub fn of(loops: &[Loop], machine: &Machine) -> Option<Plan> {
-        Plan::with(loops, machine, [false; 2])
+        Plan::costed(loops, machine, [OperandKind::Memory; 2]).map(|(plan, _)| plan)
     }
 
-    /// As [`Plan::of`], where the left or the right operand is computed: that is not loaded as vectors.
-    pub(super) fn with(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<Plan> {
-        Plan::costed(loops, machine, is_computed).map(|(plan, _)| plan)
-    }
-
-    /// As [`Plan::with`], with the cycles that the contraction is expected to take.
-    pub(super) fn costed(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
-        Plan::best(loops, machine, is_computed, true)
-    }
-
-    /// As [`Plan::costed`], with no columns left to another contraction.
-    pub(super) fn whole(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
-        Plan::best(loops, machine, is_computed, false)
-    }
-
-    fn best(loops: &[Loop], machine: &Machine, is_computed: [bool; 2], may_rest: bool) -> Option<(Plan, usize)> {
+    /// As [`Plan::of`], for operands of these kinds, with the cycles that the contraction is expected to take.
+    pub(super) fn costed(loops: &[Loop], machine: &Machine, operands: [OperandKind; 2]) -> Option<(Plan, usize)> {
         if loops.len() > MAX_LOOPS {
             return None;
         }
-        let (plan, cycles) = Plan::oriented(loops, machine, false, is_computed, may_rest)?;
-        let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, is_computed, may_rest)?;
-        let (plan, cycles) = if cycles_swapped < cycles { (swapped, cycles_swapped) } else { (plan, cycles) };
+        let oriented = |is_swapped: bool| Plan::oriented(loops, machine, is_swapped, operands);
+        let (plan, cycles) = match operands.map(|kind| kind == OperandKind::Layout) {
+            // The vectors of a layout are those of the right operand.
+            [true, false] => oriented(true)?,
+            [false, true] => oriented(false)?,
+            _ => {
+                let (plan, swapped) = (oriented(false)?, oriented(true)?);
+                if swapped.1 < plan.1 { swapped } else { plan }
+            }
+        };
         Some((Plan { cut: Cut::of(&plan), ..plan }, cycles))
     }
 
@@ -230,6 +224,14 @@ impl Plan {
         (self.packing == Packing::None && self.rows.count() > self.tile_rows).then_some(self.vectors * self.lanes)
     }
 
+    /// How far the panel that is read next is from one of so many vectors and products, if the right operand is in panels: products are at a
+    /// distance of their width. It is the next one, or of a single one the products of the next pass.
+    pub(super) fn next_panel(&self, vectors: usize, products: usize) -> Option<usize> {
+        let (width, Cut { distance, strips, runs, .. }) = (vectors * self.lanes, self.cut);
+        let is_panel = self.packing == Packing::None && distance == Some(width as isize);
+        is_panel.then_some(width * if runs * strips == 1 { products } else { self.cut.products })
+    }
+
     /// Whether the right operand is packed into panels.
     pub(super) const fn packs_right(&self) -> bool {
         matches!(self.packing, Packing::Panels | Packing::CrossingPanels)
@@ -245,8 +247,7 @@ impl Plan {
         loops: &[Loop],
         machine: &Machine,
         is_swapped: bool,
-        is_computed: [bool; 2],
-        may_rest: bool,
+        operands: [OperandKind; 2],
     ) -> Option<(Plan, usize)> {
         let oriented = loops.iter().map(|each| if is_swapped { each.swapped() } else { *each });
         let Kinds { batch, rows, mut columns, sums } = Kinds::of(oriented)?;
@@ -274,27 +275,26 @@ impl Plan {
         if columns.as_slice().is_empty() {
             return Some((plan, usize::MAX));
         }
-        let without = if may_rest { plan.without_rest(machine, is_computed) } else { None };
-        let cycles = plan.choose(machine, is_computed);
+        // Of a layout, the rest would have no vectors.
+        let may_rest = !operands.contains(&OperandKind::Layout);
+        let without = if may_rest { plan.without_rest(machine, operands) } else { None };
+        let cycles = plan.choose(machine, operands);
         Some(without.filter(|(_, less)| *less < cycles).unwrap_or((plan, cycles)))
     }
 
     /// The same where the last columns, which fill a quarter of a vector at most, are a contraction of their own: of a matrix and a vector,
     /// say, along whose rows vectors are then. Squares of odd numbers have one such column. None if there are none.
-    fn without_rest(&self, machine: &Machine, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
+    fn without_rest(&self, machine: &Machine, operands: [OperandKind; 2]) -> Option<(Plan, usize)> {
         let mut plan = *self;
         let columns = plan.columns.count();
         plan.rest = columns % machine.lanes;
-        if plan.rest == 0
-            || 4 * plan.rest > machine.lanes
-            || columns < machine.lanes
-            || plan.rest > plan.columns.innermost().count
-        {
+        let most = (machine.lanes / 4).min(plan.columns.innermost().count);
+        if plan.rest == 0 || plan.rest > most || columns < machine.lanes {
             return None;
         }
-        let cycles = plan.choose(machine, is_computed);
+        let cycles = plan.choose(machine, operands);
         let (loops, count, _) = plan.loops_of_rest()?;
-        let (_, rest) = Plan::costed(&loops[..count], machine, is_computed)?;
+        let (_, rest) = Plan::costed(&loops[..count], machine, operands)?;
         Some((plan, cycles.saturating_add(rest).saturating_add(CONTRACTION)))
     }
 
@@ -321,7 +321,8 @@ impl Plan {
     }
 
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
-    fn choose(&mut self, machine: &Machine, [left, right]: [bool; 2]) -> usize {
+    fn choose(&mut self, machine: &Machine, operands: [OperandKind; 2]) -> usize {
+        let [left, right] = operands.map(|kind| kind == OperandKind::Computed);
         let (is_left_computed, is_computed) = if self.is_swapped { (right, left) } else { (left, right) };
         let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
         let innermost = self.columns.innermost();

@@ -3,10 +3,10 @@
 
 mod bytes;
 mod copies;
+mod fetches;
 mod partial_sums;
 
 use super::loops::each;
-use super::tile::{Ahead, Row, Tile};
 use super::*;
 use std::string::ToString;
 use std::vec::Vec;
@@ -388,6 +388,10 @@ fn products_at_a_distance_are_those_of_the_loops() {
         let plan = Plan::of(loops, &Machine::X86_64_V3).unwrap();
         (plan.packing, plan.cut.distance, plan.cut.has_adjacent_numbers)
     };
+    // Lines at one distance through several loops, which move the left operand at two.
+    let lines = [each(12, 64, 9, 0), each(64, 1, 0, 1), each(4, 0, 200, 192), each(3, 0, 1, 64)];
+    check::<FmaF32>(&mut random, &lines);
+    assert_eq!(facts(&lines), (Packing::None, Some(64), false));
     assert_eq!(facts(&windows), (Packing::None, None, true));
     assert_eq!(facts(&batch), (Packing::None, Some(48), true));
     assert!(Plan::of(&batch, &Machine::X86_64_V3).unwrap().cut.repeats > 1);
@@ -501,58 +505,8 @@ fn lines_compete_only_where_tiles_load_them_again() {
             each(3, 0, 3, 30),
             each(3, 0, 1, 1),
         ];
-        Plan::costed(&loops, &Machine::X86_64_V4, [false; 2]).unwrap()
+        Plan::costed(&loops, &Machine::X86_64_V4, [OperandKind::Memory; 2]).unwrap()
     };
     assert_eq!(costed(8, 1024).1, costed(8, 1040).1);
     assert!(costed(64, 1024).1 >= costed(64, 1040).1);
-}
-
-#[test]
-fn tiles_fetch_all_of_the_next_strip() {
-    let (numbers, rows) = ([0f32; 1], [Row::default(); 56]);
-    // 49 rows of a strip of 64 columns, of 512 products: the next strip is right behind.
-    let (width, count) = (64, 512);
-    let next = numbers.as_ptr().wrapping_add(width * count);
-    let mut tile = Tile {
-        output: core::ptr::null_mut(),
-        initial: Initial::Zeros,
-        left: numbers.as_ptr(),
-        right: numbers.as_ptr(),
-        rows: rows.as_ptr(),
-        tiles: 1,
-        products: core::ptr::null(),
-        count,
-        tail: 16,
-        vectors: 4,
-        stride: 0,
-        distance: None,
-        ahead: Ahead::Strip(next, next.wrapping_add(width * count)),
-    };
-    // What a tile fetches, in lines from the first one of the next strip on.
-    let lines = |(first, step): (*const f32, usize)| {
-        let line = (first as usize).wrapping_sub(next as usize) / 64;
-        (step > 0).then(|| line..line + count / 2 * step / 16)
-    };
-    let of_tiles = |tile: &Tile<f32>, tiles: usize| -> Vec<_> {
-        // SAFETY: so many rows are listed.
-        (0..tiles).filter_map(|at| lines(unsafe { tile.ahead_of::<6>(at) })).collect()
-    };
-    let mut fetched = of_tiles(&tile, 5);
-    // SAFETY: as above.
-    unsafe { tile.advance(5, 6) };
-    fetched.extend(of_tiles(&tile, 4));
-    let expected: Vec<_> = (0..8).map(|tile| 256 * tile..256 * (tile + 1)).collect();
-    assert_eq!((fetched, 8 * 256 * 16), (expected, width * count));
-}
-
-#[test]
-fn rows_to_be_fetched_follow_each_other() {
-    let cut = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V3).unwrap().cut;
-    // Of 64 rows, at a distance from each other, of a product with 512 x 96, and the same with exchanged operands.
-    let rows = |distance: i64| [each(64, 96, distance, 0), each(512, 0, 1, 96), each(96, 1, 0, 1)];
-    let exchanged = rows(512).map(|each| Loop { left: each.right, right: each.left, ..each });
-    assert!(cut(&rows(512)).has_adjacent_rows_of(512) && cut(&exchanged).has_adjacent_rows_of(512));
-    assert!(!cut(&rows(512)).has_adjacent_rows_of(256) && !cut(&rows(520)).has_adjacent_rows_of(512));
-    let every_second = rows(1024).map(|each| Loop { left: 2 * (each.left % 1024) + each.left / 1024 * 1024, ..each });
-    assert!(!cut(&every_second).has_adjacent_rows_of(512));
 }

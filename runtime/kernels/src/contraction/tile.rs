@@ -163,7 +163,7 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     }
 }
 
-/// Runs the tile of a number.
+/// Runs one of the tiles.
 ///
 /// # Safety
 /// See [`Run`].

@@ -378,12 +378,11 @@ const MAX_DIVIDED: usize = 8;
 /// The fewest panels that are divided rather than the columns of each.
 const LEAST_PANELS: usize = 4;
 
-/// How much shorter than the longest loop one may be that is divided instead.
+/// A loop is divided instead of the longest one if that has at most so many times its iterations.
 const SHORTER: usize = 4;
 
-/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. Where an operand is
-/// packed, threads that divide a loop which does not move it would pack all of it, each for itself; so it is the longest that moves it, unless
-/// that is much shorter. None for too many loops.
+/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. Threads that divide
+/// a loop which does not move what is packed would pack all of it, each for itself; so that has to, unless it is much shorter.
 fn divisible(loops: &[Loop], packed: impl FnOnce() -> Option<Side>) -> Option<usize> {
     let is_within_panel = |inner: &Loop| {
         let moves = |each: &Loop| (each.left != 0, each.right != 0);
@@ -398,8 +397,7 @@ fn divisible(loops: &[Loop], packed: impl FnOnce() -> Option<Side>) -> Option<us
         found.max_by_key(|at| loops[*at].count)
     };
     let longest = longest_of(&|_| true).filter(|_| loops.len() <= MAX_DIVIDED)?;
-    let moves = |side: Side| move |each: &Loop| side.stride(each) != 0;
-    let other = packed().filter(|side| !moves(*side)(&loops[longest])).and_then(|side| longest_of(&moves(side)));
+    let other = packed().and_then(|side| longest_of(&|each| side.stride(each) != 0));
     Some(other.filter(|other| loops[*other].count * SHORTER >= loops[longest].count).unwrap_or(longest))
 }
 
@@ -409,8 +407,7 @@ struct Shared<T>(T);
 // SAFETY: addresses, by which each thread accesses what `divided` leaves to it, and operands, which are `Sync`.
 unsafe impl<T> Sync for Shared<T> {}
 
-/// Runs a contraction, on several threads where that pays: the loop with the most iterations of those that move the output is
-/// divided.
+/// Runs a contraction, on several threads where that pays.
 ///
 /// # Safety
 /// As for [`contraction::contract`].
@@ -422,15 +419,17 @@ unsafe fn divided<O: Operation>(
     loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let is_computed = [&left, &right].map(|operand| matches!(operand, contraction::Operand::Computed(..)));
-    let Some(longest) = divisible(loops, || contraction::packed::<O>(loops, is_computed)) else {
+    let time = steps.saturating_mul(LEAST_TIME);
+    let packed = || contraction::packed::<O>(sums, loops, [left.kind(), right.kind()]);
+    let at = if parallel::divides(time) { divisible(loops, packed) } else { None };
+    let Some(at) = at else {
         // SAFETY: promised by the caller.
         return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
     };
     let shared = Shared((output, initial, left, right));
-    parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
+    parallel::divide(loops[at].count, time, &|range: Range<usize>| {
         let Shared((output, initial, left, right)) = &shared;
-        let (whole, first) = (loops[longest], range.start as i64);
+        let (whole, first) = (loops[at], range.start as i64);
         if range.len() == whole.count {
             // SAFETY: promised by the caller.
             return unsafe { contraction::contract_part::<O>(sums, (*output, *initial), *left, *right, loops) };
@@ -438,7 +437,7 @@ unsafe fn divided<O: Operation>(
         let mut part = [Loop::default(); MAX_DIVIDED];
         let part = &mut part[..loops.len()];
         part.copy_from_slice(loops);
-        part[longest].count = range.len();
+        part[at].count = range.len();
         // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
         // this loop have different elements of the output, so no other thread accesses those of these.
         unsafe {
@@ -510,8 +509,12 @@ mod tests {
         assert_eq!([28, 16, 15].map(|side| of(side, Some(Side::Right))), [Some(1), Some(1), Some(0)]);
         assert_eq!([of(28, None), of(28, Some(Side::Left)), of(112, Some(Side::Left))], [Some(0), Some(0), Some(0)]);
         assert_eq!(of(112, None), Some(1));
-        let packed = incarnate_kernels::contraction::packed::<FmaF32>(&convolution(28), [false; 2]);
+        let packed =
+            contraction::packed::<FmaF32>(Sums::Sequential, &convolution(28), [contraction::OperandKind::Memory; 2]);
         assert_eq!(packed, Some(Side::Right));
+        let exchanged = convolution(28).map(|each| Loop { left: each.right, right: each.left, ..each });
+        let packed = contraction::packed::<FmaF32>(Sums::Sequential, &exchanged, [contraction::OperandKind::Memory; 2]);
+        assert_eq!((packed, divisible(&exchanged, || packed)), (Some(Side::Left), Some(1)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What tiles fetch into the cache for those that come later.
 
-use super::Tile;
+use super::{Row, Tile};
 use crate::contraction::blocking::NUMBERS_OF_A_LINE;
 
 /// What tiles fetch of an operand for those that come later, a line with every second product.
@@ -10,14 +10,25 @@ pub(in super::super) enum Ahead<N> {
     /// The rows of the left operand that follow those of the tile in memory, which are those of the next tile or of the next contraction:
     /// all numbers of these rows are adjacent, and those of one are as many as the products.
     Rows,
-    /// The lines from the first address to the second one, those of the next strip: each tile the next ones.
+    /// The lines from the first address to the second one, those of the next strip: each tile the next ones. Those of a vector for each product
+    /// take two tiles.
     Strip(*const N, *const N),
 }
 
 impl<N> Tile<N> {
-    /// The numbers of the next strip that a tile fetches, if it does.
+    /// The numbers of the next strip that a tile fetches, if it does: products at a distance are added four at once.
     const fn fetched(&self) -> usize {
-        self.count / 2 * NUMBERS_OF_A_LINE
+        self.count / 4 * 2 * NUMBERS_OF_A_LINE
+    }
+
+    /// Goes on to another iteration of a loop that moves the output and the operands by a step.
+    pub(in super::super) const fn repeat(&mut self, step: Row) {
+        self.output = self.output.wrapping_offset(step.output);
+        self.left = self.left.wrapping_offset(step.left);
+        self.right = self.right.wrapping_offset(step.right);
+        if let Ahead::Strip(next, end) = self.ahead {
+            self.ahead = Ahead::Strip(next.wrapping_offset(step.right), end.wrapping_offset(step.right));
+        }
     }
 
     /// Goes on behind so many tiles of so many rows.
