@@ -94,9 +94,9 @@ pub fn packed<O: Operation>(sums: Sums, loops: &[Loop], operands: [OperandKind; 
 /// Returns the layout of an operand with which a contraction of it is expected to take less time, if it has at most so many elements.
 /// The sums of such a contraction are [in order](Sums::Sequential).
 #[must_use]
-pub fn layout<O: Operation>(loops: &[Loop], side: Side, is_other_computed: bool, most: usize) -> Option<Layout> {
+pub fn layout<O: Operation>(loops: &[Loop], side: Side, other: OperandKind, most: usize) -> Option<Layout> {
     let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
-    scratch::with::<O::Number, _>(|kept, _| kept.layout(loops, side, machine, is_other_computed, most).copied())
+    scratch::with::<O::Number, _>(|kept, _| kept.layout(loops, side, machine, other, most).copied())
 }
 
 /// As [`contract`], by a level that is no better than the machine's: to compare the levels of one processor. Returns the name of the

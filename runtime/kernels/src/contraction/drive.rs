@@ -208,7 +208,7 @@ impl<N: Copy> Drive<'_, N> {
         if keeps {
             sources[..count].copy_from_slice(products);
         }
-        if matches!(self.plan.packing, Packing::Panels | Packing::CrossingPanels) {
+        if self.plan.packs_right() {
             lines.iter_mut().zip(&*products).for_each(|(line, product)| *line = product.right);
             *are_products_adjacent = is_adjacent(&lines[..count]);
         }
@@ -280,12 +280,12 @@ impl<N: Copy> Drive<'_, N> {
     ) -> Tile<N> {
         let Cut { has_adjacent_numbers, .. } = self.plan.cut;
         // A computed operand is a line for each row.
-        let (left, is_adjacent, is_followed) = match self.left {
-            Operand::Memory(address) | Operand::Layout(address) => {
+        let (left, is_adjacent, is_followed) = match self.left.address() {
+            Some(address) => {
                 let is_followed = self.plan.cut.has_adjacent_rows_of(products);
                 (address.wrapping_offset(base.left as isize), has_adjacent_numbers, is_followed)
             }
-            Operand::Computed(..) => (self.scratch.left.as_ptr(), true, false),
+            None => (self.scratch.left.as_ptr(), true, false),
         };
         let ahead = match self.ahead(right, strip.vectors, products) {
             Ahead::Nothing if is_followed && strip.first == Offsets::default() => Ahead::Rows,

@@ -97,10 +97,10 @@ fn set_of(loops: &[Loop]) -> usize {
 
 /// What a thread keeps. All zeros is nothing.
 pub(super) struct Kept {
-    /// By the operands of the operands: the plan, and its number.
+    /// By the kinds of the operands: the plan, and its number.
     plans: Answers<[OperandKind; 2], (Plan, u64)>,
-    /// By the side, whether the other operand is computed, and the most elements.
-    layouts: Answers<(bool, bool, usize), Choice>,
+    /// By the side, the kind of the other operand, and the most elements.
+    layouts: Answers<(Side, OperandKind, usize), Choice>,
 }
 
 impl Kept {
@@ -122,11 +122,11 @@ impl Kept {
         loops: &[Loop],
         side: Side,
         machine: &'static Machine,
-        is_other_computed: bool,
+        other: OperandKind,
         most: usize,
     ) -> Option<&Layout> {
-        let question = (side == Side::Right, is_other_computed, most);
-        let make = |_| Some(Choice::of(loops, side, machine, is_other_computed, most));
+        let question = (side, other, most);
+        let make = |_| Some(Choice::of(loops, side, machine, other, most));
         self.layouts.get(loops, machine, question, make)?.layout()
     }
 }

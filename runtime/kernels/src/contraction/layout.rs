@@ -82,14 +82,7 @@ impl Layout {
     ///
     /// Rows of vectors that are adjacent as they are stored are laid out in panels, too, if several tiles read them: a tile would read a part
     /// of each row, which is in another page than the one before (docs/kernels.md, "Layouts of constants").
-    pub(super) fn of(
-        loops: &[Loop],
-        side: Side,
-        machine: &Machine,
-        is_other_computed: bool,
-        most: usize,
-    ) -> Option<Layout> {
-        let other = if is_other_computed { OperandKind::Computed } else { OperandKind::Memory };
+    pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, other: OperandKind, most: usize) -> Option<Layout> {
         let operands = |of: OperandKind| if side == Side::Left { [of, other] } else { [other, of] };
         let costed = |layout: &Layout| Plan::costed(layout.loops(), machine, operands(OperandKind::Layout));
         // In panels, or in lines where those make too many axes.
@@ -260,8 +253,8 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Chooses: see [`Layout::of`].
-    pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, is_other_computed: bool, most: usize) -> Choice {
-        let layout = Layout::of(loops, side, machine, is_other_computed, most);
+    pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, other: OperandKind, most: usize) -> Choice {
+        let layout = Layout::of(loops, side, machine, other, most);
         Choice { is_layout: layout.is_some(), layout: layout.unwrap_or_default() }
     }
 
@@ -274,9 +267,10 @@ impl Choice {
 mod tests {
     use super::*;
     use crate::contraction::loops::each;
+    use crate::contraction::tests::convolution;
 
     fn layout(loops: &[Loop], side: Side) -> Option<Layout> {
-        Layout::of(loops, side, &Machine::X86_64_V4, false, 1 << 20)
+        Layout::of(loops, side, &Machine::X86_64_V4, OperandKind::Memory, 1 << 20)
     }
 
     #[test]
@@ -297,7 +291,7 @@ mod tests {
         let transposed = layout(&loops, Side::Right).map(|layout| layout.loops().to_vec());
         assert_eq!(transposed.as_deref(), Some(&[each(1000, 1, 0, 1), each(9, 0, 1, 1000)][..]));
         let loops = [each(1024, 1, 0, 9), each(9, 0, 1, 1)];
-        assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, false, 9 * 1024 - 1), None);
+        assert_eq!(Layout::of(&loops, Side::Right, &Machine::X86_64_V4, OperandKind::Memory, 9 * 1024 - 1), None);
     }
 
     #[test]
@@ -318,7 +312,8 @@ mod tests {
         // 1 x 1 over 512 maps of 7 x 7, to 64: strips of 64 columns, or of 16.
         let pixels =
             |count: usize| [each(64, count as i64, 512, 0), each(count, 1, 0, 1), each(512, 0, 1, count as i64)];
-        let of = |loops: &[Loop], machine: &Machine| Layout::of(loops, Side::Left, machine, false, 1 << 20);
+        let of =
+            |loops: &[Loop], machine: &Machine| Layout::of(loops, Side::Left, machine, OperandKind::Memory, 1 << 20);
         assert!(of(&pixels(49), &Machine::X86_64_V4).is_some());
         assert!(of(&pixels(49), &Machine::X86_64_V3).is_none());
         // The same for the rest of the columns.
@@ -333,7 +328,7 @@ mod tests {
         let by_rows = |rows: usize| [each(rows, 64, 256, 0), each(64, 1, 0, 1), each(256, 0, 1, 1024)];
         let by_columns = |rows: usize| [each(rows, 64, 256, 0), each(64, 1, 0, 256), each(256, 0, 1, 1)];
         let of = |loops: &[Loop], machine: &Machine| {
-            let layout = Layout::of(loops, Side::Right, machine, false, 1 << 20);
+            let layout = Layout::of(loops, Side::Right, machine, OperandKind::Memory, 1 << 20);
             layout.map(|layout| {
                 layout.loops()[1..].iter().map(|each| (each.count, each.right)).collect::<std::vec::Vec<_>>()
             })
@@ -363,7 +358,7 @@ mod tests {
             let loops = [each(2, columns, 512, 0), each(columns as usize, 1, 0, 512), each(512, 0, 1, 1)];
             for machine in [Machine::X86_64_V3, Machine::X86_64_V4] {
                 assert!(
-                    Layout::of(&loops, Side::Right, &machine, false, 1 << 20).is_some(),
+                    Layout::of(&loops, Side::Right, &machine, OperandKind::Memory, 1 << 20).is_some(),
                     "{columns} {}",
                     machine.name
                 );
@@ -374,19 +369,12 @@ mod tests {
     #[test]
     fn channels_of_small_maps_are_columns() {
         // 3 x 3 over 16 maps of 7 x 7, to 64.
-        let loops = [
-            each(64, 49, 144, 0),
-            each(7, 7, 0, 9),
-            each(7, 1, 0, 1),
-            each(16, 0, 9, 81),
-            each(3, 0, 3, 9),
-            each(3, 0, 1, 1),
-        ];
-        let filter = layout(&loops, Side::Left).map(|layout| layout.loops().iter().map(|each| each.left).collect());
-        assert_eq!(filter, Some(std::vec![1, 0, 0, 576, 192, 64]));
+        let filter = |channels: usize| -> Option<std::vec::Vec<i64>> {
+            let layout = layout(&convolution(channels, 7, 16, 3, 1), Side::Left)?;
+            Some(layout.loops().iter().map(|each| each.left).collect())
+        };
+        assert_eq!(filter(64), Some(std::vec![1, 0, 0, 576, 192, 64]));
         // To 128: two panels.
-        let loops = [each(128, 49, 144, 0), loops[1], loops[2], loops[3], loops[4], loops[5]];
-        let filter = layout(&loops, Side::Left).map(|layout| layout.loops().iter().map(|each| each.left).collect());
-        assert_eq!(filter, Some(std::vec![9216, 1, 0, 0, 576, 192, 64]));
+        assert_eq!(filter(128), Some(std::vec![9216, 1, 0, 0, 576, 192, 64]));
     }
 }

@@ -203,7 +203,7 @@ fn contractions_of_all_shapes_are_those_of_the_loops() {
 }
 
 /// `channels` maps of `side` x `side` from `inputs` maps, with a filter of `taps` x `taps`.
-fn convolution(channels: usize, side: usize, inputs: usize, taps: usize, stride: usize) -> [Loop; 6] {
+pub(super) fn convolution(channels: usize, side: usize, inputs: usize, taps: usize, stride: usize) -> [Loop; 6] {
     let (source, s) = (side * stride + taps, side as i64);
     let (row, map, taps_i64) = (source as i64, (source * source) as i64, taps as i64);
     [

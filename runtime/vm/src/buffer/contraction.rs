@@ -348,12 +348,12 @@ unsafe fn by_layouts<O: Operation>(
     loops: &[Loop],
 ) {
     let sums = Sums::of::<O>(loops);
-    let layout = |side, constant: Option<(ConstantBytes, usize)>, other, loops: &[Loop]| {
-        // The order of partial sums is that of the elements in the constant.
-        let (_, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
-        let is_other_computed = matches!(other, contraction::Operand::Computed(..));
-        contraction::layout::<O>(loops, side, is_other_computed, bytes / size_of::<O::Number>())
-    };
+    let layout =
+        |side, constant: Option<(ConstantBytes, usize)>, other: contraction::Operand<'_, _>, loops: &[Loop]| {
+            // The order of partial sums is that of the elements in the constant.
+            let (_, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
+            contraction::layout::<O>(loops, side, other.kind(), bytes / size_of::<O::Number>())
+        };
     let elements = |constant: Option<(ConstantBytes, usize)>, layout: Option<&Layout>| {
         // SAFETY: promised by the caller.
         Some(contraction::Operand::Layout(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))

@@ -2,6 +2,7 @@
 
 use std::vec::Vec;
 
+use super::convolution;
 use crate::contraction::loops::each;
 use crate::contraction::tile::{Ahead, Row, Tile};
 use crate::contraction::{Initial, Loop, Machine, OperandKind, Plan};
@@ -54,16 +55,10 @@ fn tiles_fetch_all_of_the_next_strip() {
 fn the_next_panel_follows() {
     // 3 x 3 over 128 maps of 7 x 7, to 64 and to 256 in panels of 64: 1152 products, in two passes.
     let filters = |panels: usize| {
-        let panel = 64 * 1152;
-        [
-            each(panels, 64 * 49, panel, 0),
-            each(64, 49, 1, 0),
-            each(7, 7, 0, 9),
-            each(7, 1, 0, 1),
-            each(128, 0, 576, 81),
-            each(3, 0, 192, 9),
-            each(3, 0, 64, 1),
-        ]
+        let [channels, y, x, sums @ ..] = convolution(64, 7, 128, 3, 1);
+        let [inputs, down, along] = sums.map(|each| Loop { left: 64 * each.left, ..each });
+        let panel = each(panels, 64 * 49, 64 * channels.left, 0);
+        [panel, Loop { left: 1, ..channels }, y, x, inputs, down, along]
     };
     let next = |loops: &[Loop], left: OperandKind| {
         let (plan, _) = Plan::costed(loops, &Machine::X86_64_V4, [left, OperandKind::Memory]).unwrap();
@@ -73,15 +68,7 @@ fn the_next_panel_follows() {
     assert_eq!(next(&filters(4), OperandKind::Layout), [Some(64 * 1152), None]);
     assert_eq!(next(&filters(1), OperandKind::Layout), [Some(64 * 576), None]);
     // As stored, maps of 8 x 8 are the columns, and packed.
-    let stored = [
-        each(64, 64, 1152, 0),
-        each(8, 8, 0, 10),
-        each(8, 1, 0, 1),
-        each(128, 0, 9, 100),
-        each(3, 0, 3, 10),
-        each(3, 0, 1, 1),
-    ];
-    assert_eq!(next(&stored, OperandKind::Memory), [None, None]);
+    assert_eq!(next(&convolution(64, 8, 128, 3, 1), OperandKind::Memory), [None, None]);
 }
 
 #[test]
