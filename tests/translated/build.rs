@@ -29,8 +29,10 @@ fn main() {
     hostile(&manifest, &out_dir);
     let keeping = assembled(&manifest, &out_dir, "keeping");
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
-    let dividing = assembled(&manifest.join("../../translator/tests/golden"), &out_dir, "dividing");
-    incarnate_translator::Config::new().module_name("dividing").compile(&dividing).unwrap();
+    for name in ["accumulating", "dividing"] {
+        let module = assembled(&manifest.join("../../translator/tests/golden"), &out_dir, name);
+        incarnate_translator::Config::new().module_name(name).compile(&module).unwrap();
+    }
     kernels::translate(&manifest.join("kernels"), &out_dir);
     let mut examples = references(&manifest, &out_dir);
     several_formats(&models);

@@ -71,6 +71,17 @@ fn divided_nest() {
     compare("divided_nest.rs", assembled("dividing.vmasm"), "    /// `@bias`\n    pub fn", "    /// `@pool`");
 }
 
+/// Memory that a contraction writes before it is read: allocated as it is, and cleared where the contraction does not run.
+#[test]
+fn accumulating_nest() {
+    compare(
+        "accumulating_nest.rs",
+        assembled("accumulating.vmasm"),
+        "    /// `@sums`\n    pub fn",
+        "                let mut v7",
+    );
+}
+
 /// The same of an untrusted module: the nest takes its steps before it runs.
 #[test]
 fn untrusted_nest() {

@@ -42,7 +42,7 @@ use operation::sealed::Tiled;
 pub enum Initial {
     /// Any numbers, which are loaded.
     Stored,
-    /// Zeros, all of them, which need not be loaded.
+    /// Taken for zeros, whatever is in memory. All are written, if there are iterations.
     Zeros,
 }
 
@@ -134,7 +134,7 @@ unsafe fn contract_on<O: Operation>(
     }
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     // SAFETY: promised by the caller.
-    if level == Level::Neon && unsafe { dot::contract::<O>(output, left, right, loops) } {
+    if level == Level::Neon && unsafe { dot::contract::<O>((output, initial), left, right, loops) } {
         return;
     }
     if sums == Sums::Partial
@@ -142,6 +142,8 @@ unsafe fn contract_on<O: Operation>(
     {
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         let (tiles, zero) = (<O as Tiled>::partial(level), O::ZERO);
+        // SAFETY: promised by the caller.
+        unsafe { clear((output, initial), zero, loops) };
         return scratch::with(|_, scratch| {
             // SAFETY: promised by the caller.
             unsafe { partial::Drive { plan: &plan, tiles, output, left, right, zero, scratch }.run() }
@@ -152,7 +154,10 @@ unsafe fn contract_on<O: Operation>(
     let has_rest = scratch::with(|kept, scratch| {
         let Some((plan, number)) = kept.plan(loops, &tiles.machine, operands) else {
             // SAFETY: promised by the caller.
-            unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+            unsafe {
+                clear((output, initial), O::ZERO, loops);
+                in_order::<O>(output, left, right, loops, [0; 3]);
+            }
             return false;
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
@@ -187,6 +192,27 @@ unsafe fn contract_rest<O: Operation>(
         let (left, right) = (left.moved(first.left), right.moved(first.right));
         // SAFETY: promised by the caller: these are iterations of the contraction.
         unsafe { contract_on::<O>(level, sums, output, left, right, &loops[..count]) };
+    }
+}
+
+/// Writes the zeros that the output is to be taken for, for kernels that load it.
+///
+/// # Safety
+/// The output's elements are valid for writes, for all iterations.
+#[inline(never)]
+unsafe fn clear<N: Copy>((output, initial): (*mut N, Initial), zero: N, loops: &[Loop]) {
+    if initial == Initial::Stored {
+        return;
+    }
+    // Loops that sum do not move the output.
+    let Some(at) = loops.iter().position(|each| each.output != 0) else {
+        // SAFETY: promised by the caller.
+        return unsafe { output.write(zero) };
+    };
+    for iteration in 0..loops[at].count as i64 {
+        let output = output.wrapping_offset(loops[at].output.wrapping_mul(iteration) as isize);
+        // SAFETY: promised by the caller: these are elements of the iteration.
+        unsafe { clear((output, initial), zero, &loops[at + 1..]) };
     }
 }
 

@@ -14,6 +14,20 @@ macro_rules! elements_of {
     };
 }
 
+/// Allocates a buffer for a contraction, which writes what later nests load: `accumulator!(stack, length, alignment)`. Its memory is not
+/// cleared; `of_zeros` in [`contract`] takes it for zeros, and where the loops of the bytecode run instead, `buffer_clear` comes before.
+///
+/// It is no interface for programs, as the memory may have any bytes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! accumulator {
+    ($stack:expr, $length:expr, $alignment:expr) => {
+        // SAFETY: the translator found that nothing is loaded but what a contraction writes before (`ir::nest::Accumulators`).
+        unsafe { $crate::vm::Buffer::uncleared($length as u64, $alignment as u32, Some(&$stack.limits().ledger)) }
+            .map($crate::vm::Ref::Buffer)
+    };
+}
+
 /// Runs a contraction in place of its loops: `contract!(FmaF32, (output, 0), (left, 8), (right, 0), [(count, 1, 0, 4), ..])` with a
 /// buffer and the index of the first iteration's element each, and for each loop its trip count and the strides of the three.
 /// Operands may be computed from elements: `(left, 8).map(|element: i16| ..)`, `(left, 8).extended()` for bytes. The left one may be `one`. The call returns false, and does nothing, where the

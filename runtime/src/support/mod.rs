@@ -112,7 +112,7 @@ pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use crate::vm::kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
-pub use crate::{contract, elements_of, include_constants, partial_results, strips};
+pub use crate::{accumulator, contract, elements_of, include_constants, partial_results, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
@@ -132,7 +132,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 22;
+pub const VERSION: u32 = 23;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

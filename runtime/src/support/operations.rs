@@ -183,6 +183,16 @@ pub fn buffer_alloc(stack: &Stack, length: i64, alignment: i32) -> Result<Ref> {
     Buffer::zeroed(length as u64, alignment as u32, Some(&stack.limits().ledger)).map(Ref::Buffer)
 }
 
+/// Clears a buffer.
+///
+/// # Errors
+/// INVALID_ARGUMENT if the reference is null or not a buffer.
+#[inline(never)]
+pub fn buffer_clear(buffer: &Ref) -> Result<()> {
+    let buffer = buffer.buffer()?;
+    buffer.fill(0, buffer.length(), 0u8)
+}
+
 /// Copies a range of bytes of a buffer to a new buffer.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! copied and filled by [`guest`].
 #![allow(unsafe_code, reason = "the storage of byte buffers")]
 
-use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use alloc::alloc::{Layout, dealloc};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -15,6 +15,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+mod allocation;
 mod block;
 mod contraction;
 mod elements;
@@ -89,30 +90,6 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// The type's name in modules.
     pub const TYPE: RefType = RefType::BUFFER;
-
-    /// A mutable buffer of zeros. `alignment` is a power of two in bytes; 0 stands for the default.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT for an alignment that is no power of two or above 4096, RESOURCE_EXHAUSTED where memory or the
-    /// ledger is used up.
-    pub fn zeroed(length: u64, alignment: u32, ledger: Option<&Ledger>) -> Result<Arc<Buffer>> {
-        let alignment = match alignment as usize {
-            0 => MIN_ALIGNMENT,
-            a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
-            a => {
-                return Err(Error::invalid_argument(alloc::format!(
-                    "buffer alignment {a} is not a power of two up to 4096"
-                )));
-            }
-        };
-        let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
-        let size = usize::try_from(length).map_err(|_| exhausted())?;
-        let layout = Layout::from_size_align(size.max(1), alignment).map_err(|_| exhausted())?;
-        let charge = ledger.map_or(Ok(Charge::none()), |ledger| ledger.charge(length))?;
-        // SAFETY: the layout's size is at least 1.
-        let data = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(exhausted)?;
-        Ok(Arc::new(Buffer { data, length: size, mutable: true, storage: Storage::Owned(layout, charge) }))
-    }
 
     /// A mutable buffer that starts as a copy of `bytes`.
     ///

@@ -11,6 +11,11 @@ pub mod keeping {
     include!(concat!(env!("OUT_DIR"), "/keeping.rs"));
 }
 
+/// Sums in memory that need not be cleared.
+pub mod accumulating {
+    include!(concat!(env!("OUT_DIR"), "/accumulating.rs"));
+}
+
 /// Nests that threads divide.
 pub mod dividing {
     include!(concat!(env!("OUT_DIR"), "/dividing.rs"));

@@ -28,7 +28,8 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let loops = Loops::new(&graph, &graph.dominators());
     let suspensions = suspensions(function, &mut Budget::of_function(analysis.module, ordinal))
         .context(|| format!("function @{}", analysis.module.function_name(ordinal)))?;
-    let (mut body, mut sequence) = Body::new(function, suspensions, &facts.borrowed, analysis.untrusted);
+    let (mut body, mut sequence) =
+        Body::new(function, suspensions, &facts.borrowed, analysis.untrusted, analysis.scheduling);
     if outline(&body, analysis, &mut sequence, analysis.is_executable) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {

@@ -383,7 +383,11 @@ impl Emitter<'_, '_> {
             }
             Op::BufferAlloc { length, alignment } => {
                 let (length, alignment) = (read(length), read(alignment));
-                quote!(support::buffer_alloc(stack, #length, #alignment))
+                let is_accumulator = inst.results.iter().any(|buffer| self.body.accumulators.contains(*buffer));
+                match is_accumulator {
+                    true => quote!(support::accumulator!(stack, #length, #alignment)),
+                    false => quote!(support::buffer_alloc(stack, #length, #alignment)),
+                }
             }
             Op::BufferClone { buffer, offset, length, alignment } => {
                 let (buffer, offset) = (read(buffer), read(offset));

@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_bytecode::ir::nest::Nests;
+use incarnate_bytecode::ir::nest::{Accumulators, Nests};
 use incarnate_bytecode::ir::{
     Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Positions, Statement, Structure,
     Terminator, Use, Value,
 };
 
-use super::loops;
+use super::loops::{self, Scheduling};
 use super::suspend::Suspension;
 
 /// Statements in order.
@@ -121,6 +121,8 @@ pub(super) struct Body<'f> {
     pub(super) selector_count: u32,
     /// Loops whose accesses can be checked before they run.
     pub(super) nests: Nests,
+    /// Buffers that the function need not clear.
+    pub(super) accumulators: Accumulators,
     /// The number of uses of each value.
     uses: Vec<u32>,
     /// Where the instructions stand that define values.
@@ -145,6 +147,7 @@ impl<'f> Body<'f> {
         suspensions: Vec<Suspension>,
         borrowed_arguments: &[bool],
         untrusted: bool,
+        scheduling: Scheduling,
     ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
@@ -158,12 +161,13 @@ impl<'f> Body<'f> {
         let arguments = function.arguments().iter().zip(borrowed_arguments).filter(|(_, borrowed)| **borrowed);
         arguments.for_each(|(value, _)| borrowed[value.index()] = true);
         let (uses, rematerialized) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
-        let body = Body {
+        let mut body = Body {
             function,
             suspensions,
             has_selectors,
             selector_count,
             nests: loops::nests(function, untrusted),
+            accumulators: Accumulators::default(),
             uses,
             positions: Positions::of(function),
             borrowed,
@@ -174,7 +178,8 @@ impl<'f> Body<'f> {
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
-        loops::insert(&body, &mut sequence);
+        let inserted = loops::insert(&body, &mut sequence);
+        body.accumulators = loops::accumulators(&body, &inserted, scheduling);
         (body, sequence)
     }
 

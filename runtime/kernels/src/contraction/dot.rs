@@ -93,7 +93,7 @@ const fn stride_of_groups(stride: i64, is_along: bool, are_numbers: bool) -> i64
 /// # Safety
 /// As for [`contract`](super::contract).
 pub(super) unsafe fn contract<O: Operation>(
-    output: *mut O::Number,
+    (output, initial): (*mut O::Number, Initial),
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
     loops: &[Loop],
@@ -132,7 +132,7 @@ pub(super) unsafe fn contract<O: Operation>(
     // the processor has the instruction.
     unsafe {
         let sums = Sums::of::<DotI8>(changed);
-        contract_on::<DotI8>(Level::Neon, sums, (output.cast(), Initial::Stored), operand(0), operand(1), changed);
+        contract_on::<DotI8>(Level::Neon, sums, (output.cast(), initial), operand(0), operand(1), changed);
     }
     let done = each.count / GROUP * GROUP;
     if done < each.count {

@@ -101,6 +101,16 @@ fn levels() -> Vec<Level> {
     levels
 }
 
+/// The elements of the output, if there are iterations.
+fn elements(loops: &[Loop], first: usize) -> Vec<usize> {
+    let moving = loops.iter().filter(|each| each.output != 0);
+    let all = moving.fold(Vec::from([first]), |all, each| {
+        let at = |first: usize, iteration: i64| first.wrapping_add_signed((each.output * iteration) as isize);
+        all.into_iter().flat_map(|first| (0..each.count as i64).map(move |iteration| at(first, iteration))).collect()
+    });
+    if loops.iter().all(|each| each.count != 0) { all } else { Vec::new() }
+}
+
 /// Compares all levels with the loops in order.
 fn check<O: Operation>(random: &mut Random, loops: &[Loop])
 where
@@ -115,16 +125,12 @@ where
     if initial == Initial::Zeros {
         before.fill(O::Number::default());
     }
-    // Tiles do not load zeros: other numbers are there, if there is nothing between the elements. NEON has other instructions for bytes, which
-    // add to what is there.
-    let elements = loops.iter().filter(|each| each.output != 0).map(|each| each.count).product::<usize>();
-    let is_tiled = Plan::of(loops, &Machine::PORTABLE).is_some() && Sums::of::<O>(loops) == Sums::Sequential;
-    let is_dense = elements == output.1 && loops.iter().all(|each| each.count != 0);
-    let is_overwritten = initial == Initial::Zeros && is_tiled && is_dense && cfg!(not(target_arch = "aarch64"));
+    // Zeros are not loaded: other numbers are there.
+    let outputs: Vec<usize> = if initial == Initial::Zeros { elements(loops, output.0) } else { Vec::new() };
     let run = |level: Option<Level>| {
         let mut result = before.clone();
-        if level.is_some() && is_overwritten {
-            result.iter_mut().for_each(|number| *number = O::Number::default().changed());
+        if level.is_some() {
+            outputs.iter().for_each(|at| result[*at] = O::Number::default().changed());
         }
         // SAFETY: the vectors contain the elements of all iterations, and elements of the output are distinct.
         unsafe {

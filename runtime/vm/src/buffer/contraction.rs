@@ -37,7 +37,7 @@ impl<'a, T: Element> View<'a, T> {
         View { buffer, base, is_of_zeros: false, element: core::marker::PhantomData }
     }
 
-    /// Says that all elements are zeros: a contraction that adds to them need not load them.
+    /// Says that a contraction takes all elements for zeros, whatever is in memory, and writes all of them.
     #[must_use]
     pub const fn of_zeros(self) -> View<'a, T> {
         View { is_of_zeros: true, ..self }
@@ -266,8 +266,8 @@ pub trait Contract: Operation<Number: Element> {
     /// operation makes of it and of the numbers of the operands. Operations in any order may add to partial sums.
     ///
     /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps
-    /// an operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops
-    /// must then run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a
+    /// an operand, where two iterations that differ in loops that move the output may have the same element of it, or where a view
+    /// [of zeros](View::of_zeros) gets no product. The loops must then run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a
     /// call.
     ///
     /// # Safety
@@ -311,7 +311,8 @@ unsafe fn contract<O: Contract>(
 ) -> bool {
     let Some(region) = output.region(true, loops, |each| each.output) else { return false };
     if has_no_iterations(strided(loops, |_| 0)) {
-        return permitted();
+        // Without a product, none would be written.
+        return !output.is_of_zeros && permitted();
     }
     // A loop that does not move the output sums.
     let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);

@@ -123,7 +123,18 @@ impl Writer<'_, '_, '_> {
                 }
             });
         }
-        Ok(quote!(#label: { #first #tokens }))
+        Ok(match self.emitter.body.accumulators.written_by(index as usize) {
+            None => quote!(#label: { #first #tokens }),
+            // Where the block is left, the loops of the bytecode add to what is in memory.
+            Some(buffer) => {
+                let (run, buffer) = (lifetime_named(&format!("run{index}")), self.emitter.read(buffer));
+                let cleared = self.emitter.fallible(
+                    quote!(support::buffer_clear(#buffer)),
+                    self.emitter.offset_of(self.nest.loops[0].header),
+                );
+                quote!(#run: { #label: { #first #tokens break #run; } #cleared })
+            }
+        })
     }
 
     /// The iterations, as a schedule runs them, after the last checks.

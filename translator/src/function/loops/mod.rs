@@ -17,7 +17,7 @@ mod variants;
 
 use std::collections::HashSet;
 
-use incarnate_bytecode::ir::nest::{Affine, Needed, Nest, Nests, Order, Schedule};
+use incarnate_bytecode::ir::nest::{Accumulators, Affine, Needed, Nest, Nests, Order, Schedule};
 use incarnate_bytecode::ir::{Function, Value};
 
 use super::tree::{Body, Node, Sequence};
@@ -59,20 +59,34 @@ pub(super) fn nests(function: &Function, untrusted: bool) -> Nests {
     nests
 }
 
-/// Inserts nests in front of the loops that they replace.
-pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {
+/// Inserts nests in front of the loops that they replace. Returns which, as indices into the nests found.
+pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) -> HashSet<usize> {
+    let mut inserted = HashSet::new();
     for node in core::mem::take(sequence) {
         let header = match &node {
             Node::Loop { header, .. } | Node::While { header, .. } => Some(*header),
             _ => None,
         };
         let found = header.and_then(|header| body.nests.position(header));
+        inserted.extend(found);
         sequence.extend(found.map(|index| Node::Nest(index as u32)));
         sequence.push(node);
     }
     for node in sequence {
-        node.children_mut().into_iter().for_each(|child| insert(body, child));
+        node.children_mut().into_iter().for_each(|child| inserted.extend(insert(body, child)));
     }
+    inserted
+}
+
+/// The buffers of a function that need not be cleared, if these of its nests run.
+pub(super) fn accumulators(body: &Body<'_>, running: &HashSet<usize>, scheduling: Scheduling) -> Accumulators {
+    Accumulators::of(body.function, &body.nests, |at| {
+        let (function, nest) = (body.function, &body.nests.found[at]);
+        match running.contains(&at) {
+            true => scheduling.schedule(function, nest, &Needed::of(function, nest)),
+            false => Schedule::SCALAR,
+        }
+    })
 }
 
 /// The values of the enclosing function that a nest reads, and those that it assigns.

@@ -10,6 +10,7 @@
 //! original code: there the test fails as in the bytecode, after the instructions before it. So the test may be anywhere in the
 //! outermost loop.
 
+mod accumulators;
 mod affine;
 mod contraction;
 mod needed;
@@ -28,6 +29,7 @@ mod zeros;
 use alloc::vec::Vec;
 use core::fmt;
 
+pub use accumulators::Accumulators;
 pub use affine::{Affine, Term};
 pub use contraction::{Contraction, Factor, Product};
 pub use needed::Needed;

@@ -10,7 +10,7 @@ use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Product, Reduce
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};
 
-fn function(body: &str) -> Function {
+pub(super) fn function(body: &str) -> Function {
     let text = format!(
         "vm.module @m\nvm.type !vm.buffer\nvm.rodata[0] = 0000803F00000040\nvm.export @f\n\
          vm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, %i0:1: i64, %i2:3: i64, %i4: i32) -> (i64) {{\n\

@@ -1,0 +1,333 @@
+//! Accumulators: memory that a function allocates, and of which it reads nothing before a contraction has written it. So it need not be
+//! cleared, if the contraction takes the elements for zeros and writes all of them.
+
+use alloc::vec::Vec;
+
+use super::{Affine, Counted, Nest, Nests, Schedule, Term};
+use crate::index_map::IndexMap;
+use crate::ir::function::Function;
+use crate::ir::graph::Graph;
+use crate::ir::op::Op;
+use crate::ir::value::{Block, Value};
+
+/// How deep the instructions are followed that compute values of two nests.
+const MAX_DEPTH: usize = 8;
+
+/// The accumulators of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accumulators {
+    /// Each buffer, and the contraction that writes it, as an index into [`Nests::found`].
+    found: Vec<(Value, usize)>,
+}
+
+/// What a function does with a buffer that it allocates.
+#[derive(Default)]
+struct Uses {
+    /// The contraction that adds to its zeros: the nest, and the view.
+    writer: Option<(usize, usize)>,
+    /// Views that are loaded, of a nest each.
+    readers: Vec<(usize, usize)>,
+    /// It does something else.
+    has_others: bool,
+}
+
+/// The buffers that a function allocates.
+struct Allocated {
+    /// For each buffer, an index into the uses.
+    buffers: IndexMap<Value, usize>,
+    uses: Vec<Uses>,
+}
+
+impl Accumulators {
+    /// Finds the accumulators of a function. `schedule` says how a nest runs, by its index in [`Nests::found`].
+    #[must_use]
+    pub fn of(function: &Function, nests: &Nests, schedule: impl Fn(usize) -> Schedule) -> Accumulators {
+        // Most functions have none, and nothing further is done.
+        if !nests.found.iter().any(|nest| nest.views.iter().any(|view| view.zeros)) {
+            return Accumulators::default();
+        }
+        let mut allocated = Allocated::by(function);
+        for (at, nest) in nests.found.iter().enumerate() {
+            if nest.views.iter().any(|view| allocated.uses(view.buffer).is_some()) {
+                allocated.add((at, nest), &schedule(at));
+            }
+        }
+        allocated.add_others(function, nests);
+        let dominators = Graph::of(function).dominators();
+        let header = |at: usize| nests.found[at].loops[0].header.0;
+        let writer_of = |uses: &Uses| {
+            let (writer, written) = uses.writer.filter(|_| !uses.has_others)?;
+            let reads_what_is_written = |(reader, read): &(usize, usize)| {
+                let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
+                *reader != writer
+                    && dominators.dominates(header(writer), header(*reader))
+                    && pair.has_same_elements([written, *read])
+            };
+            uses.readers.iter().all(reads_what_is_written).then_some(writer)
+        };
+        let found =
+            allocated.buffers.iter().filter_map(|(buffer, at)| Some((buffer, writer_of(&allocated.uses[*at])?)));
+        Accumulators { found: found.collect() }
+    }
+
+    /// Whether a buffer is one of them.
+    #[must_use]
+    pub fn contains(&self, buffer: Value) -> bool {
+        self.found.iter().any(|(found, _)| *found == buffer)
+    }
+
+    /// The one that a nest writes, an index into [`Nests::found`]. Where the nest's contraction does not run, the memory must be cleared
+    /// before the loops of the bytecode.
+    #[must_use]
+    pub fn written_by(&self, nest: usize) -> Option<Value> {
+        self.found.iter().find(|(_, writer)| *writer == nest).map(|(buffer, _)| *buffer)
+    }
+}
+
+impl Allocated {
+    fn by(function: &Function) -> Allocated {
+        let mut allocated = Allocated { buffers: IndexMap::default(), uses: Vec::new() };
+        for (_, data) in function.iter() {
+            let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
+            for buffer in allocations.flat_map(|inst| &inst.results) {
+                allocated.buffers.insert(*buffer, allocated.uses.len());
+                allocated.uses.push(Uses::default());
+            }
+        }
+        allocated
+    }
+
+    fn uses(&mut self, buffer: Value) -> Option<&mut Uses> {
+        self.buffers.get(buffer).map(|at| &mut self.uses[*at])
+    }
+
+    /// Adds what a nest does.
+    fn add(&mut self, (at, nest): (usize, &Nest), schedule: &Schedule) {
+        for (view, data) in nest.views.iter().enumerate() {
+            let Some(uses) = self.uses(data.buffer) else { continue };
+            match schedule {
+                // They store nothing, or zeros.
+                Schedule::Zeros => {}
+                Schedule::Contraction(contraction)
+                    if contraction.output == view && data.zeros && uses.writer.is_none() =>
+                {
+                    uses.writer = Some((at, view));
+                }
+                _ if !data.written => uses.readers.push((at, view)),
+                _ => uses.has_others = true,
+            }
+        }
+    }
+
+    /// Adds what is done elsewhere than in nests.
+    fn add_others(&mut self, function: &Function, nests: &Nests) {
+        let accesses = nests.found.iter().flat_map(|nest| &nest.accesses);
+        let mut accesses: Vec<(Block, usize)> = accesses.map(|access| (access.block, access.position)).collect();
+        accesses.sort_unstable();
+        let mut add = |value: Value| {
+            if let Some(uses) = self.uses(value) {
+                uses.has_others = true;
+            }
+        };
+        for (block, data) in function.iter() {
+            for (position, inst) in data.instructions.iter().enumerate() {
+                if accesses.binary_search(&(block, position)).is_err() {
+                    inst.op.visit(|operand| add(operand.value()));
+                }
+            }
+            data.terminator.visit_values(&mut add);
+        }
+    }
+}
+
+/// Two nests whose views are compared.
+struct Pair<'a> {
+    function: &'a Function,
+    nests: [&'a Nest; 2],
+}
+
+impl Pair<'_> {
+    /// Whether a view of each has the same elements, where both are of the same buffer.
+    fn has_same_elements(&self, views: [usize; 2]) -> bool {
+        let [first, second] = [0, 1].map(|of| &self.nests[of].views[views[of]]);
+        let loops = |of: usize, index: &Affine| -> Vec<usize> {
+            let is_long = |at: &usize| self.nests[of].loops[*at].constant_trip_count() != Some(1);
+            index.loops().into_iter().filter(is_long).collect()
+        };
+        let (of_first, of_second) = (loops(0, &first.index), loops(1, &second.index));
+        first.element.width() == second.element.width()
+            && self.has_same_terms(first.index.base(), second.index.base())
+            && of_first.len() == of_second.len()
+            && of_first.iter().zip(&of_second).all(|(of_first, of_second)| {
+                self.has_same_count(&self.nests[0].loops[*of_first], &self.nests[1].loops[*of_second])
+                    && self.has_same_terms(first.index.stride(*of_first), second.index.stride(*of_second))
+            })
+    }
+
+    /// Whether loops have the same trip count.
+    fn has_same_count(&self, first: &Counted, second: &Counted) -> bool {
+        if let (Some(first), Some(second)) = (first.constant_trip_count(), second.constant_trip_count()) {
+            return first == second;
+        }
+        let (a, b) = (&first.test, &second.test);
+        (a.step, a.relation, a.ty, a.signed, first.tested_last)
+            == (b.step, b.relation, b.ty, b.signed, second.tested_last)
+            && self.is_same(&a.first, &b.first)
+            && self.is_same(&a.bound, &b.bound)
+            && match (&first.divisor, &second.divisor) {
+                (None, None) => true,
+                (Some(first), Some(second)) => self.is_same(first, second),
+                _ => false,
+            }
+    }
+
+    /// Whether loop-invariant forms are the same.
+    fn is_same(&self, first: &Affine, second: &Affine) -> bool {
+        first.is_invariant() && second.is_invariant() && self.has_same_terms(first.base(), second.base())
+    }
+
+    /// Whether terms are the same, but for the loops of which they have the iteration index.
+    fn has_same_terms<'t>(
+        &self,
+        first: impl Iterator<Item = &'t Term>,
+        second: impl Iterator<Item = &'t Term>,
+    ) -> bool {
+        let is_same = |(first, second): (&Term, &Term)| {
+            let mut factors = first.factors.iter().zip(&second.factors);
+            first.coefficient == second.coefficient
+                && first.factors.len() == second.factors.len()
+                && factors.all(|(first, second)| self.is_same_value([*first, *second], MAX_DEPTH))
+        };
+        let (first, second): (Vec<&Term>, Vec<&Term>) = (first.collect(), second.collect());
+        first.len() == second.len() && first.into_iter().zip(second).all(is_same)
+    }
+
+    /// Whether loop-invariant values are the same: one value, or computed before both nests from the same values.
+    fn is_same_value(&self, values: [Value; 2], depth: usize) -> bool {
+        if values[0] == values[1] {
+            return true;
+        }
+        let constants =
+            values.map(|value| self.function.constant_bits(value).map(|bits| (self.function.ty(value), bits)));
+        if let [Some(first), Some(second)] = constants {
+            return first == second;
+        }
+        let computed = |of: usize| {
+            let nest = self.nests[of];
+            let mut hoisted = nest.hoisted.iter().map(|(block, at)| nest.instruction(self.function, *block, *at));
+            match hoisted.find(|inst| inst.results[..] == [values[of]])?.op {
+                Op::Eval { opcode, ref operands } => Some((opcode, operands)),
+                _ => None,
+            }
+        };
+        let (Some((first, of_first)), Some((second, of_second))) = (computed(0), computed(1)) else { return false };
+        let mut operands = of_first.iter().zip(of_second);
+        first == second
+            && of_first.len() == of_second.len()
+            && depth != 0
+            && operands.all(|(first, second)| self.is_same_value([*first, *second], depth - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+    use crate::ir::nest::tests::function;
+    use crate::ir::nest::{Needed, Order};
+
+    const ALLOCATION: &str = "  %r3 = vm.buffer.alloc %i0:1, %i4\n";
+    /// Before the test of a loop: the trip count, computed anew.
+    const COUNT: &str = "  %i32:33 = vm.mul.i64 %i2:3, %i0:1\n";
+    const RETURN: &str = "  vm.return %i6:7\n";
+
+    /// A loop whose header is a block with this number, and which computes before each test.
+    fn counted(first: u32, (before, bound): (&str, &str), body: &str, after: &str) -> String {
+        let [head, within, done] = [first, first + 1, first + 2];
+        format!(
+            "  vm.br ^bb{head}(%i6->%i12, %i7->%i13)\n\
+             ^bb{head}:\n{before}  %i5 = vm.cmp.lt.i64.s %i12:13, {bound}\n  vm.cond_br %i5, ^bb{within}(), ^bb{done}()\n\
+             ^bb{within}:\n{body}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb{head}()\n^bb{done}:\n{after}"
+        )
+    }
+
+    /// `r3[i] += r1[16 * i + j]`.
+    fn sums(first: u32, count: (&str, &str), after: &str) -> String {
+        let [head, within, done] = [first + 3, first + 4, first + 5];
+        let rows = format!(
+            "  vm.br ^bb{head}(%i6->%i16, %i7->%i17)\n\
+             ^bb{head}:\n  %i5 = vm.cmp.lt.i64.s %i16:17, %i10:11\n  vm.cond_br %i5, ^bb{within}(), ^bb{done}()\n\
+             ^bb{within}:\n  %i28:29 = vm.fma.i64 %i12:13, %i10:11, %i16:17\n  %i20 = vm.buffer.load.f32 %r1, %i28:29\n  \
+             %i24 = vm.buffer.load.f32 %r3, %i12:13\n  %i24 = vm.add.f32 %i24, %i20\n  \
+             vm.buffer.store.f32 %i24, %r3, %i12:13\n  %i16:17 = vm.add.i64 %i16:17, %i8:9\n  vm.br ^bb{head}()\n^bb{done}:\n"
+        );
+        counted(first, count, &rows, after)
+    }
+
+    /// `r2[i] = r3[index]`.
+    fn copies(first: u32, count: (&str, &str), index: &str, after: &str) -> String {
+        let body = format!(
+            "  %i30:31 = vm.add.i64 %i12:13, %i8:9\n  %i24 = vm.buffer.load.f32 %r3, {index}\n  \
+             vm.buffer.store.f32 %i24, %r2, %i12:13\n"
+        );
+        counted(first, count, &body, after)
+    }
+
+    /// How many accumulators a function has, which are those that its nests write.
+    fn found(body: &str) -> usize {
+        let function = function(body);
+        let nests = Nests::of(&function);
+        let schedule = |at: usize| {
+            let nest = &nests.found[at];
+            Schedule::of(&function, nest, &Needed::of(&function, nest), Order::Bytecode)
+        };
+        let is_sum = |at: usize| matches!(schedule(at), Schedule::Contraction(_));
+        assert!((0..nests.found.len()).any(is_sum) && nests.rejected.is_empty(), "{function}");
+        let accumulators = Accumulators::of(&function, &nests, schedule);
+        for (buffer, nest) in &accumulators.found {
+            assert!(is_sum(*nest));
+            assert_eq!((accumulators.contains(*buffer), accumulators.written_by(*nest)), (true, Some(*buffer)));
+        }
+        accumulators.found.len()
+    }
+
+    #[test]
+    fn what_is_written_before_it_is_read_need_not_be_cleared() {
+        let same = ("", "%i2:3");
+        let clear = |after: &str| {
+            let zero = "  %i20 = vm.const.i32.zero\n  vm.buffer.store.i32 %i20, %r3, %i12:13\n";
+            format!("{ALLOCATION}{}", counted(1, same, zero, after))
+        };
+        let sum_and_copy = |index: &str, count: (&str, &str)| sums(4, same, &copies(10, count, index, RETURN));
+        assert_eq!(found(&clear(&sum_and_copy("%i12:13", same))), 1);
+        assert_eq!(found(&format!("{ALLOCATION}{}", sum_and_copy("%i12:13", same))), 1);
+        assert_eq!(found(&format!("{ALLOCATION}{}", sums(4, same, RETURN))), 1);
+        // Other elements.
+        for (index, bound) in [("%i30:31", "%i2:3"), ("%i12:13", "%i0:1"), ("%i12:13", "%i10:11"), ("%i6:7", "%i2:3")] {
+            assert_eq!(found(&clear(&sum_and_copy(index, ("", bound)))), 0, "{index} {bound}");
+        }
+        // Before the sums, and in part; no nest; another sum.
+        assert_eq!(found(&clear(&copies(4, same, "%i12:13", &sums(7, same, RETURN)))), 0);
+        assert_eq!(found(&clear(&sums(4, same, &format!("  %i14:15 = vm.buffer.load.i64 %r3, %i6:7\n{RETURN}")))), 0);
+        assert_eq!(found(&clear(&sums(4, same, &sums(10, same, RETURN)))), 0);
+        // One of two ways leads past the sums.
+        let way = format!("  vm.cond_br %i4, ^bb20(), ^bb6()\n^bb20:\n{}", sum_and_copy("%i12:13", same));
+        assert_eq!(found(&clear(&way)), 0);
+    }
+
+    #[test]
+    fn trip_counts_are_compared_by_what_computes_them() {
+        let with = |first: &str, second: &str| {
+            let copy = copies(10, (second, "%i32:33"), "%i12:13", RETURN);
+            found(&format!("{ALLOCATION}{}", sums(4, (first, "%i32:33"), &copy)))
+        };
+        assert_eq!(with(COUNT, COUNT), 1);
+        let others = ["%i2:3, %i2:3", "%i0:1, %i10:11"].map(|operands| COUNT.replace("%i2:3, %i0:1", operands));
+        assert_eq!(others.map(|other| with(COUNT, &other)), [0, 0]);
+        let minimum = |operands: &str| format!("  %i32:33 = vm.min.i64.s {operands}\n");
+        let (first, second) = (minimum("%i2:3, %i0:1"), minimum("%i0:1, %i2:3"));
+        assert_eq!([with(&first, &first), with(&first, &second), with(COUNT, &first)], [1, 0, 0]);
+    }
+}

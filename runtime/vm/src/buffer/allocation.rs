@@ -1,0 +1,67 @@
+//! Buffers that own their memory.
+
+use alloc::alloc::{alloc, alloc_zeroed};
+use alloc::sync::Arc;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::{Buffer, MAX_ALIGNMENT, MIN_ALIGNMENT, Storage};
+use crate::ledger::{Charge, Ledger};
+use crate::{Error, Result};
+
+impl Buffer {
+    /// A mutable buffer of zeros. `alignment` is a power of two in bytes; 0 stands for the default.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for an alignment that is no power of two or above 4096, RESOURCE_EXHAUSTED where memory or the
+    /// ledger is used up.
+    pub fn zeroed(length: u64, alignment: u32, ledger: Option<&Ledger>) -> Result<Arc<Buffer>> {
+        // SAFETY: the allocator clears the memory.
+        unsafe { Buffer::allocate(length, alignment, ledger, alloc_zeroed) }
+    }
+
+    /// As [`Buffer::zeroed`], of memory that is not cleared.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::zeroed`].
+    ///
+    /// # Safety
+    /// No byte is read before it has been written.
+    pub unsafe fn uncleared(length: u64, alignment: u32, ledger: Option<&Ledger>) -> Result<Arc<Buffer>> {
+        // SAFETY: promised by the caller.
+        let buffer = unsafe { Buffer::allocate(length, alignment, ledger, alloc) };
+        if cfg!(debug_assertions)
+            && let Ok(buffer) = &buffer
+        {
+            // Tests see numbers that no program expects.
+            buffer.fill(0, length, u8::MAX)?;
+        }
+        buffer
+    }
+
+    /// # Safety
+    /// As for [`Buffer::uncleared`], unless the allocator clears the memory.
+    unsafe fn allocate(
+        length: u64,
+        alignment: u32,
+        ledger: Option<&Ledger>,
+        allocator: unsafe fn(Layout) -> *mut u8,
+    ) -> Result<Arc<Buffer>> {
+        let alignment = match alignment as usize {
+            0 => MIN_ALIGNMENT,
+            a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
+            a => {
+                return Err(Error::invalid_argument(alloc::format!(
+                    "buffer alignment {a} is not a power of two up to 4096"
+                )));
+            }
+        };
+        let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
+        let size = usize::try_from(length).map_err(|_| exhausted())?;
+        let layout = Layout::from_size_align(size.max(1), alignment).map_err(|_| exhausted())?;
+        let charge = ledger.map_or(Ok(Charge::none()), |ledger| ledger.charge(length))?;
+        // SAFETY: the layout's size is at least 1.
+        let data = NonNull::new(unsafe { allocator(layout) }).ok_or_else(exhausted)?;
+        Ok(Arc::new(Buffer { data, length: size, mutable: true, storage: Storage::Owned(layout, charge) }))
+    }
+}
