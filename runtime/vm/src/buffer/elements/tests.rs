@@ -54,12 +54,11 @@ fn parts_begin_at_their_first_iteration() {
     assert_eq!(second.lanes::<8>([4], 0), [9, 11, 13, 15, 17, 19, 21, 23]);
     assert_eq!((second.lanes::<3>([0], 0), second.lanes::<1>([11], 0)), ([1, 3, 5], [23]));
     assert_eq!(second.lanes::<4>([8], 0), [17, 19, 21, 23]);
-    let floats = buffer(&(0..32u8).flat_map(|number| f32::from(number).to_ne_bytes()).collect::<Vec<u8>>());
-    let second = grid::<f32, 1>(&floats, 1, [(16, 2)]).unwrap();
-    assert_eq!(
-        second.lanes::<16>([0], 0),
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|lane| (2 * lane + 1) as f32)
-    );
+    let floats = buffer(&(0..64u8).flat_map(|number| f32::from(number).to_ne_bytes()).collect::<Vec<u8>>());
+    let second = grid::<f32, 1>(&floats, 1, [(32, 2)]).unwrap();
+    let expected: [f32; 32] = core::array::from_fn(|lane| (2 * lane + 1) as f32);
+    assert_eq!(second.lanes::<32>([0], 0), expected);
+    assert_eq!([second.lanes::<16>([0], 0), second.lanes::<16>([16], 0)].as_flattened(), expected);
     let floats = buffer(&(0..16u8).flat_map(|number| f64::from(number).to_ne_bytes()).collect::<Vec<u8>>());
     let second = grid::<f64, 1>(&floats, 1, [(8, 2)]).unwrap();
     assert_eq!(second.lanes::<8>([0], 0), [1., 3., 5., 7., 9., 11., 13., 15.]);
