@@ -407,9 +407,11 @@ impl VmvxWorker {
             // SAFETY: promised by the caller, until this dispatch ends. Local memory is exclusively borrowed and not accessed meanwhile;
             // constants are shared and read-only; bindings are never borrowed as slices.
             let borrow = |buffer: &mut Buffer| unsafe { buffer.borrow_other(memory, constant) };
-            match sole(slot) {
-                Some(buffer) => borrow(buffer),
-                None => {
+            match slot {
+                // SAFETY: `reclaim` has found no other share, strong or weak, or the worker was dropped; and the worker makes none between
+                // dispatches. The exclusive borrow of the slot is one of the buffer.
+                Ref::Buffer(buffer) => borrow(unsafe { &mut *Arc::as_ptr(buffer).cast_mut() }),
+                _ => {
                     // SAFETY: no byte is borrowed.
                     let mut buffer = unsafe { Buffer::borrowed(ptr::null_mut(), 0, false) };
                     borrow(&mut buffer);
