@@ -142,8 +142,10 @@ unsafe fn contract_on<O: Operation>(
     {
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         let (tiles, zero) = (<O as Tiled>::partial(level), O::ZERO);
-        // SAFETY: promised by the caller.
-        unsafe { clear((output, initial), zero, loops) };
+        if initial == Initial::Zeros {
+            // SAFETY: promised by the caller.
+            unsafe { clear(output, zero, loops) };
+        }
         return scratch::with(|_, scratch| {
             // SAFETY: promised by the caller.
             unsafe { partial::Drive { plan: &plan, tiles, output, left, right, zero, scratch }.run() }
@@ -155,7 +157,9 @@ unsafe fn contract_on<O: Operation>(
         let Some((plan, number)) = kept.plan(loops, &tiles.machine, operands) else {
             // SAFETY: promised by the caller.
             unsafe {
-                clear((output, initial), O::ZERO, loops);
+                if initial == Initial::Zeros {
+                    clear(output, O::ZERO, loops);
+                }
                 in_order::<O>(output, left, right, loops, [0; 3]);
             }
             return false;
@@ -200,10 +204,7 @@ unsafe fn contract_rest<O: Operation>(
 /// # Safety
 /// The output's elements are valid for writes, for all iterations.
 #[inline(never)]
-unsafe fn clear<N: Copy>((output, initial): (*mut N, Initial), zero: N, loops: &[Loop]) {
-    if initial == Initial::Stored {
-        return;
-    }
+unsafe fn clear<N: Copy>(output: *mut N, zero: N, loops: &[Loop]) {
     // Loops that sum do not move the output.
     let Some(at) = loops.iter().position(|each| each.output != 0) else {
         // SAFETY: promised by the caller.
@@ -212,7 +213,7 @@ unsafe fn clear<N: Copy>((output, initial): (*mut N, Initial), zero: N, loops: &
     for iteration in 0..loops[at].count as i64 {
         let output = output.wrapping_offset(loops[at].output.wrapping_mul(iteration) as isize);
         // SAFETY: promised by the caller: these are elements of the iteration.
-        unsafe { clear((output, initial), zero, &loops[at + 1..]) };
+        unsafe { clear(output, zero, &loops[at + 1..]) };
     }
 }
 

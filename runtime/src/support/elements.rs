@@ -22,7 +22,8 @@ macro_rules! elements_of {
 #[macro_export]
 macro_rules! accumulator {
     ($stack:expr, $length:expr, $alignment:expr) => {
-        // SAFETY: the translator found that nothing is loaded but what a contraction writes before (`ir::nest::Accumulators`).
+        // SAFETY: the translator found that nothing is used but what a contraction has written before (`ir::nest::Accumulators`). It emits
+        // `buffer_clear` where the contraction does not run.
         unsafe { $crate::vm::Buffer::uncleared($length as u64, $alignment as u32, Some(&$stack.limits().ledger)) }
             .map($crate::vm::Ref::Buffer)
     };

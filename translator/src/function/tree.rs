@@ -179,7 +179,10 @@ impl<'f> Body<'f> {
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
         let inserted = loops::insert(&body, &mut sequence);
-        body.accumulators = loops::accumulators(&body, &inserted, scheduling);
+        // Untrusted code gets no memory that others have used, even if an analysis should be wrong.
+        if !untrusted {
+            body.accumulators = loops::accumulators(&body, &inserted, scheduling);
+        }
         (body, sequence)
     }
 

@@ -14,7 +14,7 @@ pub fn sums(
         fn run<const LANES: usize>(self) -> Result<()> {
             let Body(stack, input0, input1, input2, input3, input4) = self;
             const HERE: Here = Here::new(&MODULE, 0);
-            let buffer_13 = support::accumulator!(stack, 4096, 16).at(HERE, 0x21)?;
+            let buffer_16 = support::accumulator!(stack, 4096, 16).at(HERE, 0x2c)?;
             let mut v6: i64 = 0;
             'run0: {
                 'nest0: {
@@ -23,14 +23,16 @@ pub fn sums(
                     >(0, 1, support::Relation::Less, input2) else {
                         break 'nest0;
                     };
-                    let Some(count1) = support::trip_count::<
+                    let count1: usize = 2;
+                    let Some(count2) = support::trip_count::<
                         i64,
                     >(0, 1, support::Relation::Less, input3) else {
                         break 'nest0;
                     };
                     if !support::contract!(
-                        MulAddF32, (buffer_13, 0, of_zeros), one, (input0, 0), [(count0,
-                        input4, 0, input3), (count1, 0, 0, 1)]
+                        MulAddF32, (buffer_16, 0, of_zeros), one, (input0, 0), [(count0,
+                        input4, 0, input3.wrapping_mul(2)), (count1, 1, 0, input3),
+                        (count2, 0, 0, 1)]
                     ) {
                         break 'nest0;
                     }
@@ -38,20 +40,27 @@ pub fn sums(
                     v6 = count0 as i64;
                     break 'run0;
                 }
-                support::buffer_clear(&buffer_13).at(HERE, 0x39)?
+                support::buffer_clear(&buffer_16).at(HERE, 0x43)?
             }
             while semantics::cmp_lt_i64_s(v6, input2) != 0 {
-                let mut v8: i64 = 0;
-                while semantics::cmp_lt_i64_s(v8, input3) != 0 {
-                    let v22 = semantics::fma_i64(v6, input3, v8);
-                    let v23 = support::buffer_load_f32(input0, v22).at(HERE, 0x82)?;
-                    let v24 = semantics::mul_i64(v6, input4);
-                    let v25 = support::buffer_load_f32(&buffer_13, v24).at(HERE, 0x91)?;
-                    let v26 = semantics::add_f32(v25, v23);
-                    support::buffer_store_f32(&buffer_13, v24, v26).at(HERE, 0xa1)?;
-                    let v27 = semantics::add_i64(v8, 1);
-                    v8 = v27;
+                let mut v9: i64 = 0;
+                while semantics::cmp_lt_i64_s(v9, 2) != 0 {
+                    let mut v10: i64 = 0;
+                    while semantics::cmp_lt_i64_s(v10, input3) != 0 {
+                        let v30 = semantics::fma_i64(v6, 2, v9);
+                        let v31 = semantics::fma_i64(v30, input3, v10);
+                        let v32 = support::buffer_load_f32(input0, v31).at(HERE, 0xbd)?;
+                        let v33 = semantics::fma_i64(v6, input4, v9);
+                        let v34 = support::buffer_load_f32(&buffer_16, v33)
+                            .at(HERE, 0xce)?;
+                        let v35 = semantics::add_f32(v34, v32);
+                        support::buffer_store_f32(&buffer_16, v33, v35).at(HERE, 0xde)?;
+                        let v36 = semantics::add_i64(v10, 1);
+                        v10 = v36;
+                    }
+                    let v29 = semantics::add_i64(v9, 1);
+                    v9 = v29;
                 }
-                let v21 = semantics::add_i64(v6, 1);
-                v6 = v21;
+                let v27 = semantics::add_i64(v6, 1);
+                v6 = v27;
             }

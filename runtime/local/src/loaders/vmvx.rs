@@ -408,9 +408,12 @@ impl VmvxWorker {
             // constants are shared and read-only; bindings are never borrowed as slices.
             let borrow = |buffer: &mut Buffer| unsafe { buffer.borrow_other(memory, constant) };
             match slot {
-                // SAFETY: `reclaim` has found no other share, strong or weak, or the worker was dropped; and the worker makes none between
-                // dispatches. The exclusive borrow of the slot is one of the buffer.
-                Ref::Buffer(buffer) => borrow(unsafe { &mut *Arc::as_ptr(buffer).cast_mut() }),
+                Ref::Buffer(buffer) => {
+                    debug_assert!(Arc::get_mut(buffer).is_some(), "a binding of an earlier dispatch is shared");
+                    // SAFETY: `reclaim` has found no other share, strong or weak, or the worker was dropped; and the worker makes none
+                    // between dispatches. The exclusive borrow of the slot is one of the buffer.
+                    borrow(unsafe { &mut *Arc::as_ptr(buffer).cast_mut() });
+                }
                 _ => {
                     // SAFETY: no byte is borrowed.
                     let mut buffer = unsafe { Buffer::borrowed(ptr::null_mut(), 0, false) };

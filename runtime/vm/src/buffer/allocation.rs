@@ -26,7 +26,7 @@ impl Buffer {
     /// Those of [`Buffer::zeroed`].
     ///
     /// # Safety
-    /// No byte is read before it has been written.
+    /// Nothing depends on a byte that has not been written. Nests may load such bytes between the elements that they use.
     pub unsafe fn uncleared(length: u64, alignment: u32, ledger: Option<&Ledger>) -> Result<Arc<Buffer>> {
         // SAFETY: promised by the caller.
         let buffer = unsafe { Buffer::allocate(length, alignment, ledger, alloc) };

@@ -265,10 +265,10 @@ pub trait Contract: Operation<Number: Element> {
     /// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the
     /// operation makes of it and of the numbers of the operands. Operations in any order may add to partial sums.
     ///
-    /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps
-    /// an operand, where two iterations that differ in loops that move the output may have the same element of it, or where a view
-    /// [of zeros](View::of_zeros) gets no product. The loops must then run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a
-    /// call.
+    /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps an operand,
+    /// where two iterations that differ in loops that move the output may have the same element of it, or where a view
+    /// [of zeros](View::of_zeros) gets no product. The loops must then run with checked accesses. The last check is `permitted`, which may
+    /// take the loops' steps from the limits of a call.
     ///
     /// # Safety
     /// As for [`Ref::grid`].
@@ -311,7 +311,6 @@ unsafe fn contract<O: Contract>(
 ) -> bool {
     let Some(region) = output.region(true, loops, |each| each.output) else { return false };
     if has_no_iterations(strided(loops, |_| 0)) {
-        // Without a product, none would be written.
         return !output.is_of_zeros && permitted();
     }
     // A loop that does not move the output sums.

@@ -123,7 +123,7 @@ impl Writer<'_, '_, '_> {
                 }
             });
         }
-        Ok(match self.emitter.body.accumulators.written_by(index as usize) {
+        Ok(match self.emitter.body.accumulators.output_of(index as usize) {
             None => quote!(#label: { #first #tokens }),
             // Where the block is left, the loops of the bytecode add to what is in memory.
             Some(buffer) => {

@@ -78,7 +78,7 @@ pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) -> HashSet<usize>
     inserted
 }
 
-/// The buffers of a function that need not be cleared, if these of its nests run.
+/// The buffers of a trusted function that need not be cleared, if these of its nests run.
 pub(super) fn accumulators(body: &Body<'_>, running: &HashSet<usize>, scheduling: Scheduling) -> Accumulators {
     Accumulators::of(body.function, &body.nests, |at| {
         let (function, nest) = (body.function, &body.nests.found[at]);

@@ -1,13 +1,18 @@
 //! Accumulators: memory that a function allocates, and of which it reads nothing before a contraction has written it. So it need not be
 //! cleared, if the contraction takes the elements for zeros and writes all of them.
+//!
+//! The forms of a nest say which elements it accesses, but the loops of the bytecode may run instead of the nest, or go on where it ends.
+//! Where the writer does not run as a contraction, the memory is cleared. What loads later has to load the elements that its forms say in
+//! its loops as well, whatever values they have at run time: see [`Nest::ends_with_its_test`] and [`Pair::has_same_elements`].
 
 use alloc::vec::Vec;
 
+use super::zeros::allocations;
 use super::{Affine, Counted, Nest, Nests, Schedule, Term};
 use crate::index_map::IndexMap;
 use crate::ir::function::Function;
 use crate::ir::graph::Graph;
-use crate::ir::op::Op;
+use crate::ir::op::{Op, Terminator};
 use crate::ir::value::{Block, Value};
 
 /// How deep the instructions are followed that compute values of two nests.
@@ -46,7 +51,7 @@ impl Accumulators {
         if !nests.found.iter().any(|nest| nest.views.iter().any(|view| view.zeros)) {
             return Accumulators::default();
         }
-        let mut allocated = Allocated::by(function);
+        let mut allocated = Allocated::of(function);
         for (at, nest) in nests.found.iter().enumerate() {
             if nest.views.iter().any(|view| allocated.uses(view.buffer).is_some()) {
                 allocated.add((at, nest), &schedule(at));
@@ -57,13 +62,15 @@ impl Accumulators {
         let header = |at: usize| nests.found[at].loops[0].header.0;
         let writer_of = |uses: &Uses| {
             let (writer, written) = uses.writer.filter(|_| !uses.has_others)?;
+            let ends = |at: usize| nests.found[at].ends_with_its_test(function);
             let reads_what_is_written = |(reader, read): &(usize, usize)| {
                 let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
                 *reader != writer
                     && dominators.dominates(header(writer), header(*reader))
+                    && ends(*reader)
                     && pair.has_same_elements([written, *read])
             };
-            uses.readers.iter().all(reads_what_is_written).then_some(writer)
+            (ends(writer) && uses.readers.iter().all(reads_what_is_written)).then_some(writer)
         };
         let found =
             allocated.buffers.iter().filter_map(|(buffer, at)| Some((buffer, writer_of(&allocated.uses[*at])?)));
@@ -76,23 +83,20 @@ impl Accumulators {
         self.found.iter().any(|(found, _)| *found == buffer)
     }
 
-    /// The one that a nest writes, an index into [`Nests::found`]. Where the nest's contraction does not run, the memory must be cleared
+    /// The one that a nest writes first, by its index in [`Nests::found`]. Where the nest's contraction does not run, the memory must be cleared
     /// before the loops of the bytecode.
     #[must_use]
-    pub fn written_by(&self, nest: usize) -> Option<Value> {
+    pub fn output_of(&self, nest: usize) -> Option<Value> {
         self.found.iter().find(|(_, writer)| *writer == nest).map(|(buffer, _)| *buffer)
     }
 }
 
 impl Allocated {
-    fn by(function: &Function) -> Allocated {
+    fn of(function: &Function) -> Allocated {
         let mut allocated = Allocated { buffers: IndexMap::default(), uses: Vec::new() };
-        for (_, data) in function.iter() {
-            let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
-            for buffer in allocations.flat_map(|inst| &inst.results) {
-                allocated.buffers.insert(*buffer, allocated.uses.len());
-                allocated.uses.push(Uses::default());
-            }
+        for (_, buffer) in allocations(function) {
+            allocated.buffers.insert(buffer, allocated.uses.len());
+            allocated.uses.push(Uses::default());
         }
         allocated
     }
@@ -140,14 +144,25 @@ impl Allocated {
     }
 }
 
-/// Two nests whose views are compared.
+impl Nest {
+    /// Whether the loops of the bytecode access nothing after as many iterations as the outermost loop has: its test comes first.
+    fn ends_with_its_test(&self, function: &Function) -> bool {
+        let header = self.loops[0].header;
+        // There are no other branches in the loop itself.
+        let is_tested = matches!(function.block(header).terminator, Terminator::CondBranch { .. });
+        is_tested && self.accesses.iter().all(|access| access.block != header)
+    }
+}
+
+/// A nest that writes, and one that reads later.
 struct Pair<'a> {
     function: &'a Function,
     nests: [&'a Nest; 2],
 }
 
 impl Pair<'_> {
-    /// Whether a view of each has the same elements, where both are of the same buffer.
+    /// Whether a view of each has the same elements, where both are of the same buffer. The writer has run, so all of its trip counts are
+    /// known and its divisors positive; those of the reader have to be so as well, else its loops may compute other indices than its forms.
     fn has_same_elements(&self, views: [usize; 2]) -> bool {
         let [first, second] = [0, 1].map(|of| &self.nests[of].views[views[of]]);
         let loops = |of: usize, index: &Affine| -> Vec<usize> {
@@ -155,7 +170,13 @@ impl Pair<'_> {
             index.loops().into_iter().filter(is_long).collect()
         };
         let (of_first, of_second) = (loops(0, &first.index), loops(1, &second.index));
+        let has_known_divisor = |at: usize| {
+            let divisor = self.nests[1].loops[at].divisor.as_ref().map(|divisor| divisor.as_constant());
+            of_second.contains(&at) || divisor.is_none_or(|divisor| divisor.is_some_and(|divisor| divisor > 0))
+        };
         first.element.width() == second.element.width()
+            && self.nests[1].conditions.is_empty()
+            && (0..self.nests[1].loops.len()).all(has_known_divisor)
             && self.has_same_terms(first.index.base(), second.index.base())
             && of_first.len() == of_second.len()
             && of_first.iter().zip(&of_second).all(|(of_first, of_second)| {
@@ -205,7 +226,9 @@ impl Pair<'_> {
     /// Whether loop-invariant values are the same: one value, or computed before both nests from the same values.
     fn is_same_value(&self, values: [Value; 2], depth: usize) -> bool {
         if values[0] == values[1] {
-            return true;
+            // In the writer's forms it is what the loop begins with, in those of the reader what it ends with.
+            let header = self.nests[0].loops[0].header;
+            return !self.function.block(header).parameters.contains(&values[0]);
         }
         let constants =
             values.map(|value| self.function.constant_bits(value).map(|bits| (self.function.ty(value), bits)));
@@ -288,7 +311,7 @@ mod tests {
         let accumulators = Accumulators::of(&function, &nests, schedule);
         for (buffer, nest) in &accumulators.found {
             assert!(is_sum(*nest));
-            assert_eq!((accumulators.contains(*buffer), accumulators.written_by(*nest)), (true, Some(*buffer)));
+            assert_eq!((accumulators.contains(*buffer), accumulators.output_of(*nest)), (true, Some(*buffer)));
         }
         accumulators.found.len()
     }
@@ -315,6 +338,54 @@ mod tests {
         // One of two ways leads past the sums.
         let way = format!("  vm.cond_br %i4, ^bb20(), ^bb6()\n^bb20:\n{}", sum_and_copy("%i12:13", same));
         assert_eq!(found(&clear(&way)), 0);
+    }
+
+    /// What the loops of the bytecode do when the nest is done, or runs not at all.
+    #[test]
+    fn forms_that_loops_do_not_keep_are_not_compared() {
+        let same = ("", "%i2:3");
+        let of = |sums: &str| found(&format!("{ALLOCATION}{sums}"));
+        // Accesses before the test of the outermost loop run once more than it has iterations.
+        let copy = "  %i24 = vm.buffer.load.f32 %r3, %i12:13\n  vm.buffer.store.f32 %i24, %r2, %i12:13\n";
+        assert_eq!(of(&sums(4, same, &counted(10, (copy, "%i2:3"), "", RETURN))), 0);
+        let row = sums(4, same, RETURN);
+        let tested_last = row
+            .replace(
+                "^bb4:\n  %i5 = vm.cmp.lt.i64.s %i12:13, %i2:3\n  vm.cond_br %i5, ^bb5(), ^bb6()\n^bb5:\n",
+                "^bb4:\n",
+            )
+            .replace(
+                "^bb9:\n  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb4()\n",
+                "^bb9:\n  %i5 = vm.cmp.lt.i64.s %i12:13, %i2:3\n  vm.cond_br %i5, ^bb5(), ^bb6()\n\
+                 ^bb5:\n  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb4()\n",
+            );
+        assert_ne!(row, tested_last);
+        assert_eq!((of(&row), of(&tested_last)), (1, 0));
+        // An index that begins with a parameter of the function ends elsewhere, where the next loop begins.
+        let moved = |index: &str| {
+            sums(4, ("", "%i10:11"), &copies(10, ("", "%i10:11"), index, RETURN))
+                .replacen("(%i6->%i12, %i7->%i13)", "(%i6->%i12, %i7->%i13, %i0->%i34, %i1->%i35)", 1)
+                .replace("%r3, %i12:13\n  %i24 = vm.add.f32", "%r3, %i34:35\n  %i24 = vm.add.f32")
+                .replace("vm.buffer.store.f32 %i24, %r3, %i12:13", "vm.buffer.store.f32 %i24, %r3, %i34:35")
+                .replacen(
+                    "  %i12:13 = vm.add.i64 %i12:13",
+                    "  %i34:35 = vm.add.i64 %i34:35, %i8:9\n  %i12:13 = vm.add.i64 %i12:13",
+                    1,
+                )
+                .replace("  %i30:31 = vm.add.i64 %i12:13, %i8:9\n", "  %i30:31 = vm.add.i64 %i34:35, %i12:13\n")
+        };
+        assert_eq!(of(&moved("%i30:31")), 0);
+        // Where a divisor is negative, the loop has another index.
+        let divided = |divisor: &str| {
+            let index = format!(
+                "  %i36:37 = vm.rem.i64.s %i12:13, {divisor}\n  %i38:39 = vm.rem.i64.s %i36:37, %i10:11\n  \
+                 %i40:41 = vm.add.i64 %i12:13, %i10:11\n  %i5 = vm.cmp.lt.i64.s {divisor}, %i6:7\n  \
+                 %i30:31 = vm.select.i64 %i5 ? %i40:41 : %i38:39\n"
+            );
+            sums(4, ("", "%i10:11"), &copies(10, same, "%i30:31", RETURN))
+                .replace("  %i30:31 = vm.add.i64 %i12:13, %i8:9\n", &index)
+        };
+        assert_eq!(of(&divided("%i0:1")), 0);
     }
 
     #[test]

@@ -39,15 +39,20 @@ pub(super) fn mark(nests: &mut [Nest], function: &Function, graph: &Graph, loops
     }
 }
 
+/// The buffers that a function allocates, and where.
+pub(super) fn allocations(function: &Function) -> impl Iterator<Item = (Block, Value)> {
+    function.iter().flat_map(|(block, data)| {
+        let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
+        allocations.flat_map(move |inst| inst.results.iter().map(move |buffer| (block, *buffer)))
+    })
+}
+
 impl<'a> Changes<'a> {
     fn of(function: &Function, loops: &'a Loops, dominators: &'a Dominators) -> Changes<'a> {
         let mut changes = Changes { loops, dominators, allocated: IndexMap::default(), allocations: Vec::new() };
-        for (block, data) in function.iter() {
-            let allocations = data.instructions.iter().filter(|inst| matches!(inst.op, Op::BufferAlloc { .. }));
-            for buffer in allocations.flat_map(|inst| &inst.results) {
-                changes.allocated.insert(*buffer, changes.allocations.len());
-                changes.allocations.push(Allocation { block, changing: None });
-            }
+        for (block, buffer) in allocations(function) {
+            changes.allocated.insert(buffer, changes.allocations.len());
+            changes.allocations.push(Allocation { block, changing: None });
         }
         for (block, data) in function.iter() {
             for inst in &data.instructions {
