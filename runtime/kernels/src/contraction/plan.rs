@@ -374,9 +374,10 @@ impl Plan {
         let gaxpy = Tiling::gaxpy(machine.lanes, runs, run);
         let is_gaxpy =
             is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
-        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole;
-        let across = across.filter(|_| is_whole);
-        let is_transposed = is_transposable && is_near && is_whole;
+        // Of a layout's panel, one that loads a part of each line would come back for the others.
+        let is_in_panel = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
+        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !is_in_panel;
+        let (across, is_transposed) = (across.filter(|_| is_whole), is_transposable && is_near && is_whole);
         let way = |condition: bool, packing: Packing, tiling: Tiling, cycles: usize| {
             condition.then_some((cycles, packing, tiling))
         };

@@ -223,6 +223,17 @@ pub(super) fn convolution(channels: usize, side: usize, inputs: usize, taps: usi
 }
 
 #[test]
+fn single_rows_load_whole_lines_of_panels() {
+    // A vector of 1024 numbers times panels of 64 columns.
+    let loops = [each(15, 64, 0, 65536), each(64, 1, 0, 1), each(1024, 0, 1, 64)];
+    for machine in [&Machine::X86_64_V3, &Machine::X86_64_V4] {
+        let plan = Plan::costed(&loops, machine, [OperandKind::Memory, OperandKind::Layout]);
+        let loaded = plan.map(|(plan, _)| (plan.packing.is_in_operand(), plan.rows.count(), plan.vectors * plan.lanes));
+        assert_eq!(loaded, Some((true, 1, 64)), "{}", machine.name);
+    }
+}
+
+#[test]
 fn real_shapes_are_those_of_the_loops() {
     let mut random = Random(7);
     for (channels, side, inputs, taps, stride) in
