@@ -70,7 +70,7 @@ impl Function {
     /// Coarsens a kernel of which all workgroups may share calls, and returns how many may at most.
     fn coarsened_for_all(&self, arguments: &KernelArguments) -> Option<(Function, u32)> {
         let parts = Parts::of(self, arguments, &IndexMap::default())?;
-        let most = (BYTES / parts.values.bytes_written(&parts.nests)?.max(1)).min(MOST);
+        let most = (BYTES / parts.values.bytes_written(self, &parts.nests)?.max(1)).min(MOST);
         if most < 2 {
             return None;
         }
@@ -354,11 +354,11 @@ impl Values {
 
     /// The bytes that a workgroup allocates and writes. None where those are not known, where it writes to anything but bindings and its own
     /// buffers, and where it may access elements outside of these: in a call for several, those would be another workgroup's.
-    fn bytes_written(&self, nests: &Nests) -> Option<u64> {
+    fn bytes_written(&self, kernel: &Function, nests: &Nests) -> Option<u64> {
         let mut written = self.temporaries.clone();
         for (nest, view) in nests.found.iter().flat_map(|nest| nest.views.iter().map(move |view| (nest, view))) {
             if let Some(length) = self.temporaries.get(view.buffer) {
-                is_within(nest, view, *length).then_some(())?;
+                (is_within(nest, view, *length) && nest.is_kept_by_its_loops(kernel, &[])).then_some(())?;
             } else if view.written && !self.bindings.contains(view.buffer) {
                 return None;
             }

@@ -224,10 +224,14 @@ pub(super) fn convolution(channels: usize, side: usize, inputs: usize, taps: usi
 
 #[test]
 fn single_rows_load_whole_lines_of_panels() {
-    // A vector of 1024 numbers times panels of 64 columns.
-    let loops = [each(15, 64, 0, 65536), each(64, 1, 0, 1), each(1024, 0, 1, 64)];
+    // A vector of 1024 numbers times a matrix by columns, of which 15 workgroups have 64 each.
+    let stored = [each(15, 64, 0, 65536), each(64, 1, 0, 1024), each(1024, 0, 1, 1)];
     for machine in [&Machine::X86_64_V3, &Machine::X86_64_V4] {
-        let plan = Plan::costed(&loops, machine, [OperandKind::Memory, OperandKind::Layout]);
+        let layout = scratch::with::<f32, _>(|kept, _| {
+            kept.layout(&stored, Side::Right, machine, OperandKind::Memory, usize::MAX).copied()
+        });
+        let loops = layout.as_ref().map_or(&[][..], |layout| layout.loops());
+        let plan = Plan::costed(loops, machine, [OperandKind::Memory, OperandKind::Layout]);
         let loaded = plan.map(|(plan, _)| (plan.packing.is_in_operand(), plan.rows.count(), plan.vectors * plan.lanes));
         assert_eq!(loaded, Some((true, 1, 64)), "{}", machine.name);
     }

@@ -3,7 +3,7 @@
 //!
 //! The forms of a nest say which elements it accesses, but the loops of the bytecode may run instead of the nest, or go on where it ends.
 //! Where the writer does not run as a contraction, the memory is cleared. What loads later has to load the elements that its forms say in
-//! its loops as well, whatever values they have at run time: see [`Nest::ends_with_its_test`] and [`Pair::has_same_elements`].
+//! its loops as well, whatever values they have at run time: see [`Nest::is_kept_by_its_loops`].
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ use super::{Affine, Counted, Nest, Nests, Schedule, Term};
 use crate::index_map::IndexMap;
 use crate::ir::function::Function;
 use crate::ir::graph::Graph;
-use crate::ir::op::{Op, Terminator};
+use crate::ir::op::Op;
 use crate::ir::value::{Block, Value};
 
-/// How deep the instructions are followed that compute values of two nests.
-const MAX_DEPTH: usize = 8;
+/// How deep the instructions are followed that compute values of two nests: trip counts are products of a few.
+const MAX_DEPTH: usize = 4;
 
 /// The accumulators of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,15 +62,14 @@ impl Accumulators {
         let header = |at: usize| nests.found[at].loops[0].header.0;
         let writer_of = |uses: &Uses| {
             let (writer, written) = uses.writer.filter(|_| !uses.has_others)?;
-            let ends = |at: usize| nests.found[at].ends_with_its_test(function);
             let reads_what_is_written = |(reader, read): &(usize, usize)| {
                 let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
                 *reader != writer
                     && dominators.dominates(header(writer), header(*reader))
-                    && ends(*reader)
                     && pair.has_same_elements([written, *read])
             };
-            (ends(writer) && uses.readers.iter().all(reads_what_is_written)).then_some(writer)
+            let ends = nests.found[writer].ends_with_its_test(function);
+            (ends && uses.readers.iter().all(reads_what_is_written)).then_some(writer)
         };
         let found =
             allocated.buffers.iter().filter_map(|(buffer, at)| Some((buffer, writer_of(&allocated.uses[*at])?)));
@@ -144,16 +143,6 @@ impl Allocated {
     }
 }
 
-impl Nest {
-    /// Whether the loops of the bytecode access nothing after as many iterations as the outermost loop has: its test comes first.
-    fn ends_with_its_test(&self, function: &Function) -> bool {
-        let header = self.loops[0].header;
-        // There are no other branches in the loop itself.
-        let is_tested = matches!(function.block(header).terminator, Terminator::CondBranch { .. });
-        is_tested && self.accesses.iter().all(|access| access.block != header)
-    }
-}
-
 /// A nest that writes, and one that reads later.
 struct Pair<'a> {
     function: &'a Function,
@@ -170,13 +159,9 @@ impl Pair<'_> {
             index.loops().into_iter().filter(is_long).collect()
         };
         let (of_first, of_second) = (loops(0, &first.index), loops(1, &second.index));
-        let has_known_divisor = |at: usize| {
-            let divisor = self.nests[1].loops[at].divisor.as_ref().map(|divisor| divisor.as_constant());
-            of_second.contains(&at) || divisor.is_none_or(|divisor| divisor.is_some_and(|divisor| divisor > 0))
-        };
         first.element.width() == second.element.width()
-            && self.nests[1].conditions.is_empty()
-            && (0..self.nests[1].loops.len()).all(has_known_divisor)
+            // Divisors of the reader's other loops are compared with the writer's below.
+            && self.nests[1].is_kept_by_its_loops(self.function, &of_second)
             && self.has_same_terms(first.index.base(), second.index.base())
             && of_first.len() == of_second.len()
             && of_first.iter().zip(&of_second).all(|(of_first, of_second)| {
@@ -259,7 +244,7 @@ mod tests {
 
     use super::*;
     use crate::ir::nest::tests::function;
-    use crate::ir::nest::{Needed, Order};
+    use crate::ir::nest::{BailOut, Needed, Order};
 
     const ALLOCATION: &str = "  %r3 = vm.buffer.alloc %i0:1, %i4\n";
     /// Before the test of a loop: the trip count, computed anew.
@@ -385,7 +370,16 @@ mod tests {
             sums(4, ("", "%i10:11"), &copies(10, same, "%i30:31", RETURN))
                 .replace("  %i30:31 = vm.add.i64 %i12:13, %i8:9\n", &index)
         };
-        assert_eq!(of(&divided("%i0:1")), 0);
+        assert_eq!([of(&divided("%i0:1")), of(&divided("%i10:11"))], [0, 1]);
+        // Numbers that differ, although neither is zero.
+        let unequal = divided("%i10:11").replace(
+            "  %i30:31 = vm.select",
+            "  %i20 = vm.cmp.eq.i32 %i5, %i5\n  %i21 = vm.const.i32 2\n  %i5 = vm.cmp.ne.i32 %i20, %i21\n  %i30:31 = vm.select",
+        );
+        assert!(matches!(
+            Nests::of(&function(&format!("{ALLOCATION}{unequal}"))).rejected[..],
+            [(_, BailOut::Index(_))]
+        ));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod accumulators;
 mod affine;
 mod contraction;
+mod kept;
 mod needed;
 mod perfect;
 mod races;

@@ -184,7 +184,8 @@ impl Recovery<'_> {
         depth: usize,
     ) -> Option<bool> {
         if let Some(number) = number(self.function, condition) {
-            return Some(number != 0);
+            // Comparisons have no other results, so that those with equal truths are equal.
+            return [Some(false), Some(true)].get(usize::try_from(number).ok()?).copied().flatten();
         }
         if !matches!(self.function.definition(condition), Definition::Result(_)) || depth > 8 {
             return None;
