@@ -103,7 +103,8 @@ fn bytes_are_multiplied_by_the_instruction_for_them() {
         let left = Bytes(bytes.as_ptr());
         // SAFETY: the arrays contain the elements of all iterations.
         let is_done = unsafe {
-            dot::contract::<MulAddI32>(output.as_mut_ptr(), Operand::Computed(&left, 0), right, &loops(sums))
+            let output = (output.as_mut_ptr(), Initial::Stored);
+            dot::contract::<MulAddI32>(output, Operand::Computed(&left, 0), right, &loops(sums))
         };
         (is_done, output)
     };
