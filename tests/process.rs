@@ -83,8 +83,9 @@ fn idle_sessions_use_no_cpu_time_and_constant_memory() {
             std::thread::sleep(Duration::from_secs(asked("INCARNATE_IDLE_SECONDS", 1)));
             processor_time() - begin
         };
-        // If a virtual machine is paused, its host may charge the time to the running thread, such as this one.
-        let idle = idle_time().min(idle_time());
+        // If a virtual machine is paused, its host may charge the time to the running thread, such as this one. A session that works while
+        // idle does so each time.
+        let idle = (1..5).fold(idle_time(), |idle, _| if idle < IDLE_TIME { idle } else { idle_time() });
         println!("{device}: {idle:?} of processor time while idle");
         assert!(idle < IDLE_TIME, "{device}: {idle:?} of processor time while idle");
     }
