@@ -185,7 +185,11 @@ impl Recovery<'_> {
     ) -> Option<bool> {
         if let Some(number) = number(self.function, condition) {
             // Comparisons have no other results, so that those with equal truths are equal.
-            return [Some(false), Some(true)].get(usize::try_from(number).ok()?).copied().flatten();
+            return match number {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            };
         }
         if !matches!(self.function.definition(condition), Definition::Result(_)) || depth > 8 {
             return None;
