@@ -6,12 +6,14 @@ use core::ops::Range;
 use super::elements::{Element, load};
 use super::layouts::{self, ConstantBytes};
 use super::region::{Reach, Region};
-use crate::{Ref, parallel};
+use crate::Ref;
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
     self, FmaF32, FmaF32AnyOrder, Gather, Initial, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
 };
 use incarnate_kernels::{Loop, Operation};
+
+mod divided;
 
 /// The stride of an operand or of the output in a loop.
 type Stride = fn(&Loop) -> i64;
@@ -365,91 +367,7 @@ unsafe fn by_layouts<O: Operation>(
     let relaid = elements(right_constant, of_right.as_ref()).zip(of_right.as_ref().map(Layout::loops));
     let (right, loops) = relaid.unwrap_or((right, loops));
     // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
-    unsafe { divided::<O>(sums, output, left, right, loops) };
-}
-
-/// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
-const LEAST_TIME: u64 = 20;
-
-/// The most loops of a contraction that is divided: so few that all of its parts are planned, whose sums have the same order then.
-/// Nests of more are none that compilers emit.
-const MAX_DIVIDED: usize = 8;
-
-/// The fewest panels that are divided rather than the columns of each.
-const LEAST_PANELS: usize = 4;
-
-/// A loop is divided instead of the longest one if that has at most so many times its iterations.
-const SHORTER: usize = 4;
-
-/// The loop that is divided: the longest of those that move the output, but not the columns of a panel if there are panels. Threads that divide
-/// a loop which does not move what is packed would pack all of it, each for itself; so that has to, unless it is much shorter.
-fn divisible(loops: &[Loop], packed: impl FnOnce() -> Option<Side>) -> Option<usize> {
-    let is_within_panel = |inner: &Loop| {
-        let moves = |each: &Loop| (each.left != 0, each.right != 0);
-        let goes_on = |outer: &Loop| Some(outer.output) == inner.output.checked_mul(inner.count as i64);
-        let is_panel = |outer: &Loop| outer.count >= LEAST_PANELS && moves(outer) == moves(inner) && goes_on(outer);
-        inner.count <= Layout::PANEL && loops.iter().any(is_panel)
-    };
-    let is_divisible = |at: &usize| loops[*at].output != 0 && !is_within_panel(&loops[*at]);
-    let longest_of = |is_of: &dyn Fn(&Loop) -> bool| {
-        // Of those that are as long, the outermost.
-        let found = (0..loops.len()).rev().filter(is_divisible).filter(|at| is_of(&loops[*at]));
-        found.max_by_key(|at| loops[*at].count)
-    };
-    let longest = longest_of(&|_| true).filter(|_| loops.len() <= MAX_DIVIDED)?;
-    let other = packed().and_then(|side| longest_of(&|each| side.stride(each) != 0));
-    Some(other.filter(|other| loops[*other].count * SHORTER >= loops[longest].count).unwrap_or(longest))
-}
-
-/// What threads share.
-struct Shared<T>(T);
-
-// SAFETY: addresses, by which each thread accesses what `divided` leaves to it, and operands, which are `Sync`.
-unsafe impl<T> Sync for Shared<T> {}
-
-/// Runs a contraction, on several threads where that pays.
-///
-/// # Safety
-/// As for [`contraction::contract`].
-unsafe fn divided<O: Operation>(
-    sums: Sums,
-    (output, initial): (*mut O::Number, Initial),
-    left: contraction::Operand<'_, O::Number>,
-    right: contraction::Operand<'_, O::Number>,
-    loops: &[Loop],
-) {
-    let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let time = steps.saturating_mul(LEAST_TIME);
-    let packed = || contraction::packed::<O>(sums, loops, [left.kind(), right.kind()]);
-    let at = if parallel::divides(time) { divisible(loops, packed) } else { None };
-    let Some(at) = at else {
-        // SAFETY: promised by the caller.
-        return unsafe { contraction::contract_part::<O>(sums, (output, initial), left, right, loops) };
-    };
-    let shared = Shared((output, initial, left, right));
-    parallel::divide(loops[at].count, time, &|range: Range<usize>| {
-        let Shared((output, initial, left, right)) = &shared;
-        let (whole, first) = (loops[at], range.start as i64);
-        if range.len() == whole.count {
-            // SAFETY: promised by the caller.
-            return unsafe { contraction::contract_part::<O>(sums, (*output, *initial), *left, *right, loops) };
-        }
-        let mut part = [Loop::default(); MAX_DIVIDED];
-        let part = &mut part[..loops.len()];
-        part.copy_from_slice(loops);
-        part[at].count = range.len();
-        // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
-        // this loop have different elements of the output, so no other thread accesses those of these.
-        unsafe {
-            contraction::contract_part::<O>(
-                sums,
-                (output.wrapping_offset(whole.output.wrapping_mul(first) as isize), *initial),
-                left.moved(whole.left.wrapping_mul(first)),
-                right.moved(whole.right.wrapping_mul(first)),
-                part,
-            );
-        }
-    });
+    unsafe { divided::run::<O>(sums, output, left, right, loops) };
 }
 
 #[cfg(test)]
@@ -474,48 +392,6 @@ mod tests {
         Loop { count: 3, output: 0, left: 1, right: 2 },
         Loop { count: 2, output: 1, left: 0, right: 1 },
     ];
-
-    #[test]
-    fn panels_are_divided_and_not_their_columns() {
-        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
-        // 8 rows, panels of 64 columns or of 16, and sums of 512.
-        let by_panels = |panels: usize, columns: usize| {
-            [each(8, 1024, 512, 0), each(panels, columns as i64, 0, 8192), each(columns, 1, 0, 1), each(512, 0, 1, 16)]
-        };
-        assert_eq!(
-            [(16, 64), (4, 16), (3, 16)].map(|(panels, columns)| divisible(&by_panels(panels, columns), || None)),
-            [Some(1), Some(0), Some(2),]
-        );
-        assert_eq!(divisible(&[each(512, 0, 1, 1)], || None), None);
-    }
-
-    #[test]
-    fn what_is_packed_is_divided() {
-        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
-        // 3 x 3 over 16 maps, to 64.
-        let convolution = |side: usize| {
-            let (pixels, line) = ((side * side) as i64, side as i64 + 2);
-            [
-                each(64, pixels, 144, 0),
-                each(side, side as i64, 0, line),
-                each(side, 1, 0, 1),
-                each(16, 0, 9, line * line),
-                each(3, 0, 3, line),
-                each(3, 0, 1, 1),
-            ]
-        };
-        let of = |side: usize, packed: Option<Side>| divisible(&convolution(side), || packed);
-        // Lines of the image, unless there are few.
-        assert_eq!([28, 16, 15].map(|side| of(side, Some(Side::Right))), [Some(1), Some(1), Some(0)]);
-        assert_eq!([of(28, None), of(28, Some(Side::Left)), of(112, Some(Side::Left))], [Some(0), Some(0), Some(0)]);
-        assert_eq!(of(112, None), Some(1));
-        let packed =
-            contraction::packed::<FmaF32>(Sums::Sequential, &convolution(28), [contraction::OperandKind::Memory; 2]);
-        assert_eq!(packed, Some(Side::Right));
-        let exchanged = convolution(28).map(|each| Loop { left: each.right, right: each.left, ..each });
-        let packed = contraction::packed::<FmaF32>(Sums::Sequential, &exchanged, [contraction::OperandKind::Memory; 2]);
-        assert_eq!((packed, divisible(&exchanged, || packed)), (Some(Side::Left), Some(1)));
-    }
 
     #[test]
     fn matrices_are_multiplied() {
