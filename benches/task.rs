@@ -90,6 +90,20 @@ fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) 
     Arc::new(commands)
 }
 
+/// Fills a buffer of a mebibyte again and again.
+fn fills(device: &Device, count: usize) -> Arc<CommandBuffer> {
+    const LENGTH: u64 = 1 << 20;
+    let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
+    let buffer = device.allocator().allocate(BufferParameters::DEVICE, LENGTH).expect("a buffer");
+    for _ in 0..count {
+        let target = BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: LENGTH };
+        commands.fill(target, 0, 1).expect("a fill");
+        commands.execution_barrier(ExecutionStage::TRANSFER, ExecutionStage::TRANSFER).expect("a barrier");
+    }
+    commands.finalize().expect("commands");
+    Arc::new(commands)
+}
+
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
     let done = Arc::new(Fence::new());
     let fences = Fences { wait: None, signal: SignalFence::Given(done.clone()), ..Fences::default() };
@@ -108,6 +122,10 @@ fn task(criterion: &mut Criterion) {
         let spread = chain(&own, 200, 8, 1000);
         group.throughput(Throughput::Elements(200));
         group.bench_function(BenchmarkId::new("dispatches_of_8_us", workers), |b| b.iter(|| execute(&own, &spread)));
+        // Each thread writes again what is in the cache of its core.
+        let memory = fills(&own, 20);
+        group.throughput(Throughput::Bytes(20 << 20));
+        group.bench_function(BenchmarkId::new("fills_of_1_mib", workers), |b| b.iter(|| execute(&own, &memory)));
         // Workers sleep at once, so that each execution begins with wake-ups: 2 workgroups of 200 us.
         let sleepy = device(workers, Some(Duration::ZERO));
         let pair = chain(&sleepy, 1, 2, 200_000);

@@ -1,16 +1,18 @@
 //! The stages of one execution, whose chunks participants claim.
 //!
 //! One word holds how many chunks of the stage are unfinished (upper half) and how many are unclaimed (lower half). A
-//! participant claims a chunk by a compare-and-exchange that takes one from the lower half, and finishes its chunks by
-//! taking their number from the upper half. The participant that brings the upper half to zero finished the stage: it alone may
+//! participant claims a chunk by a compare-and-exchange that takes one from the lower half, learns from the shares which one it is (`shares`), and
+//! finishes its chunks by taking their number from the upper half. The participant that brings the upper half to zero finished the stage: it alone may
 //! change the data, and it publishes the next stage by one release store of the word.
 //!
 //! `docs/engine.md` has the argument why this is sound; `model` checks it.
 #![allow(unsafe_code, reason = "the data is shared by participants that hold a claim; see docs/engine.md")]
 
 use core::fmt;
+use core::ops::Range;
 
 use super::padded::Padded;
+use super::shares::Shares;
 use crate::hal::atomic::{AtomicU64, Ordering, SharedCell};
 use crate::unwinding::without_unwinding;
 use crate::{Error, Result};
@@ -20,13 +22,16 @@ pub(super) trait Participant<T> {
     /// Runs chunks of the present stage: at least the one that is claimed already.
     fn run(&mut self, data: &T, chunks: &mut Chunks<'_>) -> Result<()>;
 
+    /// The share of the chunks that the participant takes from first; see [`Shares::take`]. It does not panic.
+    fn share(&self) -> usize;
+
     /// Takes note of an error of [`Participant::run`] or [`Participant::advance`]. The unclaimed chunks of the stage
     /// are dropped.
     fn fail(&mut self, error: Error);
 
-    /// Prepares the next stage, after every chunk of the present one is finished, and returns its number of chunks: zero ends the
-    /// execution.
-    fn advance(&mut self, data: &mut T) -> Result<u32>;
+    /// Prepares the next stage, after every chunk of the present one is finished, divides its chunks among the shares, and returns their
+    /// number: zero ends the execution.
+    fn advance(&mut self, data: &mut T, shares: &mut Shares) -> Result<u32>;
 }
 
 /// The outcome of [`Stages::step`].
@@ -47,8 +52,8 @@ pub(super) struct Stages<T> {
 }
 
 struct Contents<T> {
-    /// Number of chunks of the stage.
-    chunks: u32,
+    /// The chunks of the stage.
+    shares: Shares,
     data: T,
 }
 
@@ -70,9 +75,10 @@ const fn unclaimed(word: u64) -> u32 {
 }
 
 impl<T> Stages<T> {
-    /// Stages of an execution that has ended.
-    pub(super) fn new(data: T) -> Stages<T> {
-        Stages { progress: Padded(AtomicU64::new(0)), contents: SharedCell::new(Contents { chunks: 0, data }) }
+    /// Stages of an execution that has ended, whose chunks have so many shares.
+    pub(super) fn new(data: T, shares: usize) -> Stages<T> {
+        let contents = Contents { shares: Shares::new(shares), data };
+        Stages { progress: Padded(AtomicU64::new(0)), contents: SharedCell::new(contents) }
     }
 
     /// Sets the data up by `set`, and a first stage of so many chunks, at least 1.
@@ -81,7 +87,7 @@ impl<T> Stages<T> {
             // SAFETY: the borrow of `self` is exclusive.
             let contents = unsafe { &mut *contents };
             set(&mut contents.data);
-            contents.chunks = chunks;
+            contents.shares.divide(chunks);
         });
         self.progress.store(unfinished(chunks) | u64::from(chunks), Ordering::Release);
     }
@@ -94,16 +100,23 @@ impl<T> Stages<T> {
 
     /// Claims chunks and has the participant run them. Advances to the next stage where the participant finishes the last chunk.
     pub(super) fn step(&self, participant: &mut impl Participant<T>) -> Step {
-        let Some(left) = claim(&self.progress, |_| true) else { return Step::Nothing };
+        let share = participant.share();
+        if !claim(&self.progress) {
+            return Step::Nothing;
+        }
         let claimed = self.contents.with(|contents| {
             // SAFETY: this thread holds a claimed chunk that is not finished, so no thread has an exclusive reference. The
             // claim acquired the store that published the chunk, and with it the contents.
-            let Contents { chunks: count, data } = unsafe { &*contents };
-            let current = Some(count.wrapping_sub(left));
-            let mut chunks = Chunks { progress: &self.progress, count: *count, claimed: 1, current };
+            let Contents { shares, data } = unsafe { &*contents };
+            let mut chunks = Chunks { progress: &self.progress, shares, share, claimed: 1, taken: 0, current: None };
+            chunks.take();
             let result = without_unwinding(|| participant.run(data, &mut chunks));
-            let unrun = || Error::internal("participant left a claimed chunk");
-            if let Err(error) = result.and_then(|()| chunks.current.map_or(Ok(()), |_| Err(unrun()))) {
+            let result = result.and_then(|()| match (chunks.taken == chunks.claimed, chunks.current) {
+                (false, _) => Err(Error::internal("claimed chunk is in no share")),
+                (true, Some(_)) => Err(Error::internal("participant left a claimed chunk")),
+                (true, None) => Ok(()),
+            });
+            if let Err(error) = result {
                 participant.fail(error);
                 chunks.claim_all();
             }
@@ -117,12 +130,11 @@ impl<T> Stages<T> {
         let count = self.contents.with_mut(|contents| {
             // SAFETY: no chunk of the stage is unclaimed or unfinished, so no other thread has a reference to the contents,
             // and none gets one before the store below. Only one thread brings the number of unfinished chunks to zero.
-            let Contents { chunks, data } = unsafe { &mut *contents };
-            *chunks = without_unwinding(|| participant.advance(data)).unwrap_or_else(|error| {
+            let Contents { shares, data } = unsafe { &mut *contents };
+            without_unwinding(|| participant.advance(data, shares)).unwrap_or_else(|error| {
                 participant.fail(error);
                 0
-            });
-            *chunks
+            })
         });
         if count == 0 {
             return Step::Ended;
@@ -132,30 +144,30 @@ impl<T> Stages<T> {
     }
 }
 
-/// Claims a chunk if `wanted` accepts the number of chunks that are unclaimed before, and returns that number.
+/// Claims a chunk, if one is unclaimed.
 #[inline]
-fn claim(progress: &AtomicU64, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+fn claim(progress: &AtomicU64) -> bool {
     let mut word = progress.load(Ordering::Relaxed);
-    loop {
-        let left = unclaimed(word);
-        if left == 0 || !wanted(left) {
-            return None;
-        }
+    while unclaimed(word) != 0 {
         match progress.compare_exchange_weak(word, word - 1, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => return Some(left),
+            Ok(_) => return true,
             Err(other) => word = other,
         }
     }
+    false
 }
 
 /// The chunks of a stage that one participant claims. As long as it has not finished them, the stage stays the same.
 #[derive(Debug)]
 pub(super) struct Chunks<'a> {
     progress: &'a AtomicU64,
-    /// Number of chunks of the stage.
-    count: u32,
+    shares: &'a Shares,
+    /// The share that the participant takes from first.
+    share: usize,
     /// Number of chunks that the participant has claimed.
     claimed: u32,
+    /// Number of those that it has taken from shares.
+    taken: u32,
     /// The chunk that is claimed and not run yet.
     current: Option<u32>,
 }
@@ -163,34 +175,26 @@ pub(super) struct Chunks<'a> {
 impl Chunks<'_> {
     /// Returns the chunk to be run next, which is claimed.
     pub(super) fn peek(&mut self) -> Option<u32> {
-        if self.current.is_none() {
-            self.current = self.claim_below(self.count);
+        if self.current.is_none() && claim(self.progress) {
+            self.claimed += 1;
+            self.take();
         }
         self.current
     }
 
-    /// Calls `run` for the next chunk and every further one that can be claimed, up to `end`.
-    pub(super) fn run_below(&mut self, end: u32, mut run: impl FnMut(u32) -> Result<()>) -> Result<()> {
-        loop {
-            let chunk = match self.current {
-                Some(chunk) if chunk >= end => return Ok(()),
-                Some(chunk) => chunk,
-                None => match self.claim_below(end) {
-                    Some(chunk) => chunk,
-                    None => return Ok(()),
-                },
-            };
+    /// Takes the chunk that was claimed from the shares.
+    fn take(&mut self) {
+        self.current = self.shares.take(self.share);
+        self.taken += u32::from(self.current.is_some());
+    }
+
+    /// Calls `run` for the next chunk and every further one that can be claimed, as long as they are of `range`.
+    pub(super) fn run_in(&mut self, range: &Range<u32>, mut run: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        while let Some(chunk) = self.peek().filter(|chunk| range.contains(chunk)) {
             self.current = None;
             run(chunk)?;
         }
-    }
-
-    fn claim_below(&mut self, end: u32) -> Option<u32> {
-        // The number of chunks is that of the words that are read: the stage does not change meanwhile.
-        let count = self.count;
-        let left = claim(self.progress, |left| count.wrapping_sub(left) < end)?;
-        self.claimed += 1;
-        Some(count.wrapping_sub(left))
+        Ok(())
     }
 
     /// Claims what is unclaimed, not to be run.
@@ -239,9 +243,10 @@ mod tests {
             }
             while let Some(first) = chunks.peek() {
                 // Up to the next multiple of three, as if those were of one node.
-                let end = first / 3 * 3 + 3;
-                chunks.run_below(end, |chunk| {
-                    assert!((first..end).contains(&chunk));
+                let start = first / 3 * 3;
+                let of_node = start..start + 3;
+                chunks.run_in(&of_node, |chunk| {
+                    assert!(of_node.contains(&chunk));
                     self.ran.push((*stage, chunk));
                     Ok(())
                 })?;
@@ -249,18 +254,24 @@ mod tests {
             Ok(())
         }
 
+        fn share(&self) -> usize {
+            0
+        }
+
         fn fail(&mut self, _: Error) {
             self.failures += 1;
         }
 
-        fn advance(&mut self, stage: &mut usize) -> Result<u32> {
+        fn advance(&mut self, stage: &mut usize, shares: &mut Shares) -> Result<u32> {
             *stage += 1;
-            Ok(self.stages.get(*stage - 1).copied().filter(|_| self.failures == 0).unwrap_or(0))
+            let chunks = self.stages.get(*stage - 1).copied().filter(|_| self.failures == 0).unwrap_or(0);
+            shares.divide(chunks);
+            Ok(chunks)
         }
     }
 
     fn run(notes: &mut Notes) -> u32 {
-        let mut stages = Stages::new(0);
+        let mut stages = Stages::new(0, 2);
         stages.reset(1, |stage| *stage = 0);
         assert!(stages.is_claimable());
         let mut steps = 0;
@@ -278,22 +289,23 @@ mod tests {
     }
 
     #[test]
-    fn one_participant_runs_all_chunks_in_order() {
+    fn one_participant_runs_all_chunks() {
         let mut notes = Notes { stages: vec![1, 7, 2], ..Notes::default() };
         assert_eq!(run(&mut notes), 4);
-        let expected =
-            [(1, 1), (2, 7), (3, 2)].into_iter().flat_map(|(stage, chunks)| (0..chunks).map(move |n| (stage, n)));
-        assert_eq!(notes.ran, [(0, 0)].into_iter().chain(expected).collect::<Vec<_>>());
+        // The second share from its end.
+        let expected: [(usize, &[u32]); 4] = [(0, &[0]), (1, &[0]), (2, &[0, 1, 2, 6, 5, 4, 3]), (3, &[0, 1])];
+        let expected = expected.into_iter().flat_map(|(stage, chunks)| chunks.iter().map(move |chunk| (stage, *chunk)));
+        assert_eq!(notes.ran, expected.collect::<Vec<_>>());
     }
 
     #[test]
     fn what_a_participant_does_not_run_is_a_failure() {
         let runs: [fn(&mut Chunks<'_>) -> Result<()>; 4] = [
             |_| Ok(()),
-            |chunks| chunks.run_below(0, |_| Ok(())),
-            |chunks| chunks.run_below(9, |chunk| if chunk == 1 { Err(Error::data_loss("as told")) } else { Ok(()) }),
+            |chunks| chunks.run_in(&(0..0), |_| Ok(())),
+            |chunks| chunks.run_in(&(0..9), |chunk| if chunk == 1 { Err(Error::data_loss("as told")) } else { Ok(()) }),
             // Without the message that a panic prints.
-            |chunks| chunks.run_below(9, |_| std::panic::resume_unwind(Box::new("as told"))),
+            |chunks| chunks.run_in(&(0..9), |_| std::panic::resume_unwind(Box::new("as told"))),
         ];
         for body in runs {
             let mut notes = Notes { stages: vec![3, 2], run: Some(body), ..Notes::default() };

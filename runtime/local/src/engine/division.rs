@@ -14,8 +14,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::claim::{Chunks, Participant, Stages, Step};
+use super::shares::Shares;
 use super::sleep::Idle;
 use crate::hal::atomic::{AtomicBool, Mutex, Ordering};
+use crate::worker_number::current_worker;
 use crate::{Error, Result};
 
 /// What runs a part.
@@ -33,10 +35,10 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Runs `count` parts, at least 1, by calling `run` with the number of each. `publish` lets other threads [`join`](Division::join), and
+    /// Runs `count` parts, at least 1, with up to so many threads, by calling `run` with the number of each. `publish` lets other threads [`join`](Division::join), and
     /// `withdraw` takes that back. Returns when every call of `run` has returned.
     pub(super) fn run(
-        count: u32,
+        (count, threads): (u32, usize),
         run: &(dyn Fn(usize) + Sync),
         publish: impl FnOnce(&Arc<Division>),
         withdraw: impl FnOnce(&Arc<Division>),
@@ -46,7 +48,7 @@ impl Division {
         // after that: `has_ended` is set behind it. Nothing before that returns or unwinds: `step` catches panics of the parts,
         // and `publish` and `withdraw` do not panic.
         let run = unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), Run>(run) };
-        let mut stages = Stages::new(None);
+        let mut stages = Stages::new(None, threads.min(count as usize));
         stages.reset(count, |parts| *parts = Some(run));
         let (has_ended, failure) = (AtomicBool::new(false), Mutex::new(None));
         let division = Arc::new(Division { stages, has_ended, failure });
@@ -94,7 +96,7 @@ struct Joined<'a>(&'a Division);
 
 impl Participant<Parts> for Joined<'_> {
     fn run(&mut self, parts: &Parts, chunks: &mut Chunks<'_>) -> Result<()> {
-        chunks.run_below(u32::MAX, |part| {
+        chunks.run_in(&(0..u32::MAX), |part| {
             if let Some(run) = parts {
                 run(part as usize);
             }
@@ -102,11 +104,15 @@ impl Participant<Parts> for Joined<'_> {
         })
     }
 
+    fn share(&self) -> usize {
+        current_worker() as usize
+    }
+
     fn fail(&mut self, error: Error) {
         *self.0.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    fn advance(&mut self, parts: &mut Parts) -> Result<u32> {
+    fn advance(&mut self, parts: &mut Parts, _: &mut Shares) -> Result<u32> {
         *parts = None;
         Ok(0)
     }
@@ -133,7 +139,7 @@ mod tests {
                     others.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
                 }
             };
-            let result = Division::run(counts.len() as u32, &run, publish, |division| {
+            let result = Division::run((counts.len() as u32, 3), &run, publish, |division| {
                 assert!(!division.is_claimable() && !division.join());
             });
             assert!(result.is_ok() && counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
@@ -151,7 +157,7 @@ mod tests {
                 std::panic::resume_unwind(alloc::boxed::Box::new("as told"))
             }
         };
-        assert!(Division::run(5, &run, |_| {}, |_| {}).is_err());
-        assert!(Division::run(5, &|_| {}, |_| {}, |_| {}).is_ok());
+        assert!(Division::run((5, 2), &run, |_| {}, |_| {}).is_err());
+        assert!(Division::run((5, 2), &|_| {}, |_| {}, |_| {}).is_ok());
     }
 }

@@ -11,12 +11,14 @@ use super::super::dispatch::{Scratch, execute_ranges};
 use super::super::execution;
 use super::claim::{Chunks, Participant, Stages, Step};
 use super::participate::Engine;
+use super::shares::Shares;
 use super::sleep::Idle;
 use super::stage::{Node, Stage, TRANSFER_UNIT};
 use crate::hal::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence};
 use crate::hal::backend::{Command, Commands, Completion, WaitParticipant};
 use crate::hal::{BufferBinding, CommandBuffer};
 use crate::vm::{Fuel, Meter};
+use crate::worker_number::current_worker;
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set up while no other thread has a share, and reused.
@@ -70,10 +72,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Execution {
-    pub(super) fn new(engine: Weak<Engine>) -> Execution {
+    /// An execution for an engine of so many threads.
+    pub(super) fn new(engine: Weak<Engine>, threads: usize) -> Execution {
         Execution {
             engine,
-            stages: Stages::new(Work::default()),
+            stages: Stages::new(Work::default(), threads),
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
             end: Mutex::default(),
@@ -162,7 +165,7 @@ impl Execution {
                 Step::Ran => {
                     idle = Idle::default();
                     // An execution that no other thread participates in is not left.
-                    if role != Role::Caller && engine.is_crowded() && self.participants() > 1 {
+                    if role != Role::Caller && engine.is_surplus() && self.participants() > 1 {
                         break;
                     }
                 }
@@ -348,20 +351,25 @@ impl Participant<Work> for Participation<'_> {
     fn run(&mut self, work: &Work, chunks: &mut Chunks<'_>) -> Result<()> {
         let (commands, table) = work.commands()?;
         while let Some(chunk) = chunks.peek() {
-            let Some(node) = work.stage.node(chunk) else {
+            let Some(run) = work.stage.chunks_of_node(chunk) else {
                 // The chunk before the first stage.
-                chunks.run_below(u32::MAX, |_| Ok(()))?;
+                chunks.run_in(&(0..u32::MAX), |_| Ok(()))?;
                 continue;
             };
             let meter = work.meter.as_ref();
-            self.run_node(commands, table, meter, node, |run| {
-                chunks.run_below(node.chunks.end, |chunk| {
+            let node = work.stage.nodes.get(run.node).ok_or_else(|| Error::internal("node of a chunk is gone"))?;
+            self.run_node(commands, table, meter, node, |execute| {
+                chunks.run_in(&run.numbers, |chunk| {
                     meter.map_or(Ok(()), |meter| meter.check())?;
-                    run(node.range(chunk))
+                    execute(node.range(run.first + (chunk - run.numbers.start)))
                 })
             })?;
         }
         Ok(())
+    }
+
+    fn share(&self) -> usize {
+        current_worker() as usize
     }
 
     fn fail(&mut self, error: Error) {
@@ -372,7 +380,7 @@ impl Participant<Work> for Participation<'_> {
         self.execution.has_failed.store(true, Ordering::Release);
     }
 
-    fn advance(&mut self, work: &mut Work) -> Result<u32> {
+    fn advance(&mut self, work: &mut Work, shares: &mut Shares) -> Result<u32> {
         let threads = self.engine.concurrency();
         let result = loop {
             if self.execution.has_failed.load(Ordering::Acquire) {
@@ -387,8 +395,8 @@ impl Participant<Work> for Participation<'_> {
             let advanced = stage.advance(commands, table, threads);
             match advanced.and_then(|more| charge(meter.as_ref(), commands, table, stage).map(|()| more)) {
                 Ok(true) if stage.is_parallel() => {
-                    self.published = Some((stage.time, stage.chunks()));
-                    return Ok(stage.chunks());
+                    self.published = Some((stage.time, stage.chunks));
+                    return Ok(stage.divide(shares));
                 }
                 Ok(true) => {}
                 Ok(false) => break Ok(0),

@@ -2,7 +2,8 @@
 //!
 //! A command buffer is a list of stages: what stands between barriers. The commands of a stage are independent of each other, and are cut
 //! into chunks by what they are expected to cost (`estimate`, `stage`). The threads that participate in an execution claim
-//! chunks, and the one that finishes the last chunk of a stage publishes the next (`claim`, `execution`). The submitting
+//! chunks, each thread the same fraction of every command where it can (`shares`), and the one that finishes the last chunk of a stage publishes the
+//! next (`claim`, `execution`). The submitting
 //! thread participates first; workers join while the threads at work are fewer than the device's concurrency
 //! (`participate`), and so does a thread that waits for the fence of the execution. A worker without work polls for some time
 //! and then parks (`sleep`, `workers`).
@@ -25,6 +26,7 @@ mod model;
 mod options;
 mod padded;
 mod participate;
+mod shares;
 mod sleep;
 mod stage;
 #[cfg(all(test, not(loom)))]

@@ -19,6 +19,7 @@ use crate::hal::atomic::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ord
 use crate::hal::backend::Completion;
 use crate::hal::{BufferBinding, CommandBuffer};
 use crate::vm::parallel::{Divider, with_divider};
+use crate::worker_number::current_worker;
 
 /// The least time of divisible work, in picoseconds, that is shared with workers that are awake: the time in which an execution
 /// is set up and published ten times (`cargo bench --bench task`).
@@ -133,6 +134,13 @@ impl Engine {
         !cfg!(perturb) && self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
     }
 
+    /// True where the calling thread, which is counted as a worker, is one too many. Of workers with numbers those with the highest are, so that
+    /// the same ones stay at each execution, with shares that no thread of the program begins with.
+    pub(super) fn is_surplus(&self) -> bool {
+        let number = current_worker() as usize;
+        self.is_crowded() && (number == 0 || self.callers.load(Ordering::Relaxed) + number > self.concurrency)
+    }
+
     /// Counts the calling thread as one of the program that works, for the time of `work`.
     pub(super) fn as_caller<R>(&self, work: impl FnOnce() -> R) -> R {
         self.callers.fetch_add(1, Ordering::Relaxed);
@@ -202,7 +210,10 @@ impl Engine {
     fn take_execution(&self) -> Arc<Execution> {
         let mut kept = lock(&self.kept);
         let free = kept.iter_mut().rposition(|execution| Arc::get_mut(execution).is_some());
-        free.map_or_else(|| Arc::new(Execution::new(self.this.clone())), |index| kept.swap_remove(index))
+        free.map_or_else(
+            || Arc::new(Execution::new(self.this.clone(), self.concurrency)),
+            |index| kept.swap_remove(index),
+        )
     }
 
     fn keep(&self, execution: &Arc<Execution>) {
@@ -319,9 +330,9 @@ impl Engine {
     }
 
     /// An execution for a worker to participate in: one with unclaimed chunks, or else any, if it polls. `joining` is 1 where the
-    /// worker is not counted.
+    /// worker is not counted: any such one would be one too many if it joined.
     fn find(&self, polls: bool, joining: usize) -> Option<Arc<Execution>> {
-        let crowded = self.is_crowded_with(joining);
+        let crowded = if joining == 0 { self.is_surplus() } else { self.is_crowded_with(joining) };
         let registered = lock(&self.registered);
         let is_open =
             |execution: &&Arc<Execution>| execution.is_claimable() && (!crowded || execution.participants() == 0);
@@ -338,7 +349,7 @@ impl Work for Engine {
         let mut idle = Idle::default();
         loop {
             let epoch = self.epoch();
-            if !self.is_crowded() && self.join_divisions() {
+            if !self.is_surplus() && self.join_divisions() {
                 idle = Idle::default();
                 continue;
             }
@@ -348,8 +359,8 @@ impl Work for Engine {
                 idle = Idle::default();
                 continue;
             }
-            while self.epoch() == epoch && !self.is_crowded() && !idle.is_over(self.spin) {}
-            if self.epoch() != epoch && !self.is_crowded() {
+            while self.epoch() == epoch && !self.is_surplus() && !idle.is_over(self.spin) {}
+            if self.epoch() != epoch && !self.is_surplus() {
                 continue;
             }
             // Either a publisher sees that this thread has left, or this thread sees what was published.
@@ -385,9 +396,50 @@ impl Divider for Engine {
         };
         let withdraw = |division: &Arc<Division>| lock(&self.divisions).retain(|other| !Arc::ptr_eq(other, division));
         let count = u32::try_from(parts).unwrap_or(u32::MAX);
-        if let Err(error) = Division::run(count, run, publish, withdraw) {
+        if let Err(error) = Division::run((count, self.concurrency), run, publish, withdraw) {
             // As if the loop had panicked on this thread, which the kernel's call catches.
             std::panic::resume_unwind(alloc::boxed::Box::new(error.message().to_owned()));
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, perturb))))]
+mod tests {
+    use super::*;
+    use crate::worker_number::set_current_worker;
+
+    /// Threads that none are.
+    #[derive(Debug)]
+    struct NoThreads(usize);
+
+    impl Executor for NoThreads {
+        fn concurrency(&self) -> usize {
+            self.0
+        }
+
+        fn wake(&self, _: &Arc<dyn Work>, _: usize) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn workers_with_the_highest_numbers_are_surplus() {
+        let engine = Engine::new(Arc::new(NoThreads(3)), None);
+        let surplus = || {
+            [0, 1, 2, 3].map(|number| {
+                set_current_worker(number);
+                engine.is_surplus()
+            })
+        };
+        engine.workers.enter(3);
+        assert_eq!(surplus(), [false; 4]);
+        engine.as_caller(|| {
+            // Those without a number cannot be told from each other.
+            assert_eq!(surplus(), [true, false, false, true]);
+            engine.as_caller(|| assert_eq!(surplus(), [true, false, true, true]));
+            engine.workers.leave(1);
+            assert_eq!(surplus(), [false; 4]);
+        });
+        set_current_worker(0);
     }
 }

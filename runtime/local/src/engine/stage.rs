@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::estimate::{self, MINIMUM_CHUNK};
+use super::shares::{Shares, end_of_share};
 use crate::cost::kernel_cost;
 use crate::execution::divisible_bytes;
 use crate::hal::BufferBinding;
@@ -15,8 +16,8 @@ use crate::{Error, Result};
 pub(super) struct Node {
     /// Index of the command.
     pub(super) command: usize,
-    /// The chunks of the stage that are this node's.
-    pub(super) chunks: Range<u32>,
+    /// Number of its chunks.
+    chunks: u32,
     /// Workgroups, or units of a transfer, of each chunk but the last.
     chunk: u64,
     /// Workgroups, or units of a transfer, of all chunks.
@@ -28,7 +29,7 @@ pub(super) struct Node {
 impl Node {
     /// The workgroups, or units of a transfer, of a chunk.
     pub(super) fn range(&self, chunk: u32) -> Range<u64> {
-        let start = u64::from(chunk.saturating_sub(self.chunks.start)).saturating_mul(self.chunk).min(self.total);
+        let start = u64::from(chunk).saturating_mul(self.chunk).min(self.total);
         start..start.saturating_add(self.chunk).min(self.total)
     }
 
@@ -36,6 +37,17 @@ impl Node {
     pub(super) fn whole(&self) -> Range<u64> {
         0..self.total
     }
+}
+
+/// Chunks of a node that follow each other in a share.
+#[derive(Clone, Debug)]
+pub(super) struct ChunksOfNode {
+    /// Their numbers in the stage.
+    pub(super) numbers: Range<u32>,
+    /// Index of the node.
+    pub(super) node: usize,
+    /// The number of the first in the node.
+    pub(super) first: u32,
 }
 
 /// Bytes of a unit of a transfer.
@@ -47,6 +59,10 @@ pub(super) struct Stage {
     /// Index of the command after the stage.
     next: usize,
     pub(super) nodes: Vec<Node>,
+    /// The chunks in the order of their numbers, if the stage is divided.
+    runs: Vec<ChunksOfNode>,
+    /// Number of chunks.
+    pub(super) chunks: u32,
     /// Expected time of all nodes, in picoseconds.
     pub(super) time: u64,
 }
@@ -56,17 +72,34 @@ impl Stage {
     pub(super) fn restart(&mut self) {
         self.next = 0;
         self.nodes.clear();
-        self.time = 0;
+        self.runs.clear();
+        (self.chunks, self.time) = (0, 0);
     }
 
-    /// The number of chunks.
-    pub(super) fn chunks(&self) -> u32 {
-        self.nodes.last().map_or(0, |node| node.chunks.end)
+    /// Gives each share the same fraction of each node, and numbers the chunks in the order of the shares. Returns their number.
+    pub(super) fn divide(&mut self, shares: &mut Shares) -> u32 {
+        let Stage { nodes, runs, .. } = self;
+        runs.clear();
+        let (count, mut next) = (shares.count(), 0);
+        shares.set(|share| {
+            let mut carried = 0;
+            for (node, &Node { chunks, .. }) in nodes.iter().enumerate() {
+                let end_of = |index| end_of_share(chunks, index, count, carried);
+                let (first, end) = (end_of(share), end_of(share + 1));
+                if first < end {
+                    let start = next;
+                    next += end - first;
+                    runs.push(ChunksOfNode { numbers: start..next, node, first });
+                }
+                carried = (carried + chunks as usize) % count;
+            }
+            next
+        })
     }
 
-    /// The node of a chunk.
-    pub(super) fn node(&self, chunk: u32) -> Option<&Node> {
-        self.nodes.get(self.nodes.partition_point(|node| node.chunks.end <= chunk))
+    /// The chunks of a node among which a chunk of a divided stage is.
+    pub(super) fn chunks_of_node(&self, chunk: u32) -> Option<&ChunksOfNode> {
+        self.runs.get(self.runs.partition_point(|run| run.numbers.end <= chunk))
     }
 
     /// Goes on to the next stage that has a node, for so many threads; false at the end.
@@ -80,7 +113,8 @@ impl Stage {
         threads: usize,
     ) -> core::result::Result<bool, (usize, Error)> {
         self.nodes.clear();
-        self.time = 0;
+        self.runs.clear();
+        (self.chunks, self.time) = (0, 0);
         while let Some(command) = commands.list().get(self.next) {
             let index = self.next;
             self.next += 1;
@@ -127,18 +161,18 @@ impl Stage {
         let wanted = estimate::chunks(time, total.div_ceil(unit), threads);
         let chunk = total.div_ceil(wanted);
         let chunk = chunk.checked_next_multiple_of(unit).unwrap_or(chunk);
-        let start = self.chunks();
         // At most `wanted`, which is a small number for each thread.
-        let count = u32::try_from(total.div_ceil(chunk)).unwrap_or(u32::MAX);
-        let end = start.checked_add(count).ok_or_else(|| Error::resource_exhausted("stage has too many chunks"))?;
-        self.nodes.push(Node { command: index, chunks: start..end, chunk, total, workgroup_count });
+        let chunks = u32::try_from(total.div_ceil(chunk)).unwrap_or(u32::MAX);
+        let all = self.chunks.checked_add(chunks);
+        self.chunks = all.ok_or_else(|| Error::resource_exhausted("stage has too many chunks"))?;
+        self.nodes.push(Node { command: index, chunks, chunk, total, workgroup_count });
         self.time = self.time.saturating_add(time);
         Ok(())
     }
 
     /// True where several threads are expected to finish it sooner than one.
     pub(super) fn is_parallel(&self) -> bool {
-        self.chunks() >= 2 && (self.time >= 2 * MINIMUM_CHUNK || cfg!(perturb))
+        self.chunks >= 2 && (self.time >= 2 * MINIMUM_CHUNK || cfg!(perturb))
     }
 }
 
@@ -186,7 +220,7 @@ mod tests {
         assert!(stage.advance(commands, &table, 1).unwrap());
         assert!(stage.advance(commands, &table, 1).unwrap());
         // One thread shares no node.
-        assert_eq!(stage.chunks(), 2);
+        assert_eq!(stage.chunks, 2);
     }
 
     #[test]
@@ -198,15 +232,41 @@ mod tests {
             assert!(stage.advance(commands, &table(), 4).unwrap());
             for (index, node) in stage.nodes.iter().enumerate() {
                 let mut next = 0;
-                for chunk in node.chunks.clone() {
-                    assert_eq!(stage.node(chunk).unwrap().command, index);
+                for chunk in 0..node.chunks {
                     let range = node.range(chunk);
                     assert!(range.start == next && range.end > next, "{length} {chunk} {range:?}");
                     next = range.end;
                 }
-                assert_eq!(node.whole(), 0..next);
+                assert_eq!((node.command, node.whole()), (index, 0..next));
             }
-            assert!(stage.node(stage.chunks()).is_none());
+        }
+    }
+
+    #[test]
+    fn each_share_has_the_same_fraction_of_each_node() {
+        let recorded = fills(&[Some(1 << 20), Some(3), Some(90_000)]);
+        let commands = recorded.commands().unwrap();
+        for count in [1, 2, 5, 40] {
+            let (mut stage, mut shares) = (Stage::default(), Shares::new(count));
+            assert!(stage.advance(commands, &table(), 4).unwrap());
+            assert_eq!(stage.divide(&mut shares), stage.chunks);
+            let mut ran: Vec<Vec<u32>> = stage.nodes.iter().map(|_| Vec::new()).collect();
+            for number in 0..stage.chunks {
+                // The first thread takes all of its share first, and then from the others.
+                let taken = shares.take(0).unwrap();
+                let ChunksOfNode { numbers, node, first } = stage.chunks_of_node(taken).unwrap();
+                assert!(numbers.contains(&taken));
+                let (chunk, of_node) = (first + taken - numbers.start, stage.nodes[*node].chunks);
+                if number < stage.chunks / count as u32 {
+                    assert!(taken == number && chunk <= of_node.div_ceil(count as u32));
+                }
+                ran[*node].push(chunk);
+            }
+            for (node, mut ran) in stage.nodes.iter().zip(ran) {
+                ran.sort_unstable();
+                assert_eq!(ran, (0..node.chunks).collect::<Vec<_>>());
+            }
+            assert!(shares.take(0).is_none() && stage.chunks_of_node(stage.chunks).is_none());
         }
     }
 

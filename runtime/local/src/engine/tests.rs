@@ -509,7 +509,7 @@ fn transfers_are_divided() {
     const LENGTH: u64 = 1 << 20;
     let bench = Bench::with_workers(2);
     let allocate = || Allocator::new().allocate(BufferParameters::DEVICE, LENGTH).unwrap();
-    let (source, target) = (allocate(), allocate());
+    let (source, target, other) = (allocate(), allocate(), allocate());
     for round in 0..20u64 {
         let bytes: Vec<u8> = (0..LENGTH).map(|index| ((index * 7 + round) % 251) as u8).collect();
         source.write(0, &bytes).unwrap();
@@ -520,6 +520,8 @@ fn transfers_are_divided() {
             offset,
             length,
         };
+        // Of the same stage.
+        commands.fill(range(&other, 16, LENGTH - 16), !round, 8).unwrap();
         commands.fill(range(&target, 0, LENGTH), round, 8).unwrap();
         barrier(&commands);
         // A part that begins and ends anywhere.
@@ -537,6 +539,8 @@ fn transfers_are_divided() {
         let (end, length) = (301 + length as usize, length as usize);
         assert!(found[301..end] == bytes[77..77 + length]);
         assert!((end..LENGTH as usize).all(|index| found[index] == fill(index)));
+        other.read(0, &mut found).unwrap();
+        assert!((16..LENGTH as usize).all(|index| found[index] == !fill(index)));
         source.read(0, &mut found).unwrap();
         assert!(found[64..64 + length] == bytes[..length]);
     }
