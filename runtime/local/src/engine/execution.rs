@@ -21,7 +21,7 @@ use crate::vm::{Fuel, Meter};
 use crate::worker_number::current_worker;
 use crate::{Error, Result, profile};
 
-/// The state of an execution. It is set up while no other thread has a share, and reused.
+/// The state of an execution. It is set up while no other thread has a reference, and reused.
 #[derive(Debug)]
 pub(super) struct Execution {
     engine: Weak<Engine>,

@@ -3,6 +3,9 @@
 use alloc::sync::Arc;
 use core::fmt;
 
+#[cfg(feature = "rayon")]
+use crate::worker_number::set_current_worker;
+
 /// Work that any number of threads can take part in.
 pub trait Work: Send + Sync {
     /// Works along until there is nothing left to do for this thread, and some time after that in case there is more.
@@ -51,7 +54,12 @@ impl Executor for RayonExecutor {
     fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize {
         for _ in 0..count {
             let work = Arc::clone(work);
-            self.pool.spawn(move || work.participate(true));
+            self.pool.spawn(move || {
+                // A thread has the same share of every command.
+                let index = rayon_core::current_thread_index().and_then(|index| u32::try_from(index + 1).ok());
+                set_current_worker(index.unwrap_or(0));
+                work.participate(true);
+            });
         }
         count
     }

@@ -48,7 +48,7 @@ pub(super) struct Engine {
     divisions: Padded<Mutex<Vec<Arc<Division>>>>,
     /// Number of executions and divisions that have ever been registered, for threads that poll.
     epoch: Padded<AtomicU64>,
-    /// Executions for reuse, which other threads may still have a share of.
+    /// Executions for reuse, to which other threads may still have references.
     kept: Padded<Mutex<Vec<Arc<Execution>>>>,
     /// Threads that run chunks or parts.
     busy: Padded<AtomicUsize>,
@@ -206,7 +206,7 @@ impl Engine {
         execution.leave_completion(completion)
     }
 
-    /// An execution that no other thread has a share of.
+    /// An execution to which no other thread has a reference.
     fn take_execution(&self) -> Arc<Execution> {
         let mut kept = lock(&self.kept);
         let free = kept.iter_mut().rposition(|execution| Arc::get_mut(execution).is_some());
@@ -320,7 +320,7 @@ impl Engine {
 
     /// Wakes workers; false where there are none.
     fn wake(&self, count: usize) -> bool {
-        // A caller holds a share.
+        // A caller holds a reference.
         let Some(this) = self.this.upgrade() else { return false };
         self.workers.enter(count);
         let work: Arc<dyn Work> = this;
