@@ -265,8 +265,7 @@ mod tests {
         fn advance(&mut self, stage: &mut usize, shares: &mut Shares) -> Result<u32> {
             *stage += 1;
             let chunks = self.stages.get(*stage - 1).copied().filter(|_| self.failures == 0).unwrap_or(0);
-            shares.divide(chunks);
-            Ok(chunks)
+            Ok(shares.divide(chunks))
         }
     }
 

@@ -361,7 +361,7 @@ impl Participant<Work> for Participation<'_> {
             self.run_node(commands, table, meter, node, |execute| {
                 chunks.run_in(&run.numbers, |chunk| {
                     meter.map_or(Ok(()), |meter| meter.check())?;
-                    execute(node.range(run.first + (chunk - run.numbers.start)))
+                    execute(node.range(run.in_node(chunk)))
                 })
             })?;
         }

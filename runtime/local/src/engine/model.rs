@@ -111,8 +111,7 @@ impl Participant<Work> for Counting {
             assert_eq!(work.cells.get(chunk as usize), work.stage);
         }
         work.stage += 1;
-        shares.divide(work.chunks);
-        Ok(if work.stage > work.stages { 0 } else { work.chunks })
+        Ok(shares.divide(if work.stage > work.stages { 0 } else { work.chunks }))
     }
 }
 
@@ -236,8 +235,7 @@ impl Participant<Work> for Publisher {
             }
             assert!(follow(stages, &mut participant));
         }));
-        shares.divide(1);
-        Ok(1)
+        Ok(shares.divide(1))
     }
 }
 
@@ -294,8 +292,7 @@ impl Participant<Work> for Stop {
 
     fn advance(&mut self, work: &mut Work, shares: &mut Shares) -> Result<u32> {
         work.stage = 1;
-        shares.divide(work.chunks);
-        Ok(work.chunks)
+        Ok(shares.divide(work.chunks))
     }
 }
 

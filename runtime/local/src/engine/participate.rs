@@ -123,12 +123,7 @@ impl Engine {
         if self.spin.is_zero() { self.spin } else { STAGE_SPIN.max(self.spin) }
     }
 
-    /// True where more threads are at work than the device's concurrency.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.is_crowded_with(0)
-    }
-
-    /// The same if so many more join.
+    /// True where more threads are at work than the device's concurrency if so many more join.
     fn is_crowded_with(&self, joining: usize) -> bool {
         // A stress test has workers share what they can.
         !cfg!(perturb) && self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
@@ -138,7 +133,7 @@ impl Engine {
     /// the same ones stay at each execution, with shares that no thread of the program begins with.
     pub(super) fn is_surplus(&self) -> bool {
         let number = current_worker() as usize;
-        self.is_crowded() && (number == 0 || self.callers.load(Ordering::Relaxed) + number > self.concurrency)
+        self.is_crowded_with(0) && (number == 0 || self.callers.load(Ordering::Relaxed) + number > self.concurrency)
     }
 
     /// Counts the calling thread as one of the program that works, for the time of `work`.
@@ -329,14 +324,13 @@ impl Engine {
         woken > 0
     }
 
-    /// An execution for a worker to participate in: one with unclaimed chunks, or else any, if it polls. `joining` is 1 where the
-    /// worker is not counted: any such one would be one too many if it joined.
-    fn find(&self, polls: bool, joining: usize) -> Option<Arc<Execution>> {
-        let crowded = if joining == 0 { self.is_surplus() } else { self.is_crowded_with(joining) };
+    /// An execution for a worker to participate in: one with unclaimed chunks, or else any, if it polls. A worker that would be one too many
+    /// finds only an execution that nobody participates in.
+    fn find(&self, polls: bool, is_too_many: bool) -> Option<Arc<Execution>> {
         let registered = lock(&self.registered);
         let is_open =
-            |execution: &&Arc<Execution>| execution.is_claimable() && (!crowded || execution.participants() == 0);
-        let any = || registered.first().filter(|_| polls && !crowded);
+            |execution: &&Arc<Execution>| execution.is_claimable() && (!is_too_many || execution.participants() == 0);
+        let any = || registered.first().filter(|_| polls && !is_too_many);
         registered.iter().find(is_open).or_else(any).map(Arc::clone)
     }
 }
@@ -353,7 +347,7 @@ impl Work for Engine {
                 idle = Idle::default();
                 continue;
             }
-            if let Some(execution) = self.find(!self.spin.is_zero(), 0)
+            if let Some(execution) = self.find(!self.spin.is_zero(), self.is_surplus())
                 && execution.participate(self, Role::Worker { epoch })
             {
                 idle = Idle::default();
@@ -373,7 +367,7 @@ impl Work for Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.find(false, 1).is_some() || self.has_divisions()
+        self.find(false, self.is_crowded_with(1)).is_some() || self.has_divisions()
     }
 }
 

@@ -45,10 +45,10 @@ impl Shares {
         self.0.len()
     }
 
-    /// Divides the chunks below `chunks` among the shares, evenly.
-    pub(super) fn divide(&mut self, chunks: u32) {
+    /// Divides the chunks below `chunks` among the shares, evenly. Returns their number.
+    pub(super) fn divide(&mut self, chunks: u32) -> u32 {
         let count = self.count();
-        self.set(|share| end_of_share(chunks, share + 1, count, 0));
+        self.set(|share| end_of_share(chunks, share + 1, count, 0))
     }
 
     /// Gives each share the chunks from the end of the one before, which begin at 0, to the one that `end` returns. Returns the last end.

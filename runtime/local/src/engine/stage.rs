@@ -47,7 +47,14 @@ pub(super) struct ChunksOfNode {
     /// Index of the node.
     pub(super) node: usize,
     /// The number of the first in the node.
-    pub(super) first: u32,
+    first: u32,
+}
+
+impl ChunksOfNode {
+    /// The number in the node of the chunk that has a number in the stage.
+    pub(super) fn in_node(&self, number: u32) -> u32 {
+        self.first + (number - self.numbers.start)
+    }
 }
 
 /// Bytes of a unit of a transfer.
@@ -113,7 +120,6 @@ impl Stage {
         threads: usize,
     ) -> core::result::Result<bool, (usize, Error)> {
         self.nodes.clear();
-        self.runs.clear();
         (self.chunks, self.time) = (0, 0);
         while let Some(command) = commands.list().get(self.next) {
             let index = self.next;
@@ -254,13 +260,13 @@ mod tests {
             for number in 0..stage.chunks {
                 // The first thread takes all of its share first, and then from the others.
                 let taken = shares.take(0).unwrap();
-                let ChunksOfNode { numbers, node, first } = stage.chunks_of_node(taken).unwrap();
-                assert!(numbers.contains(&taken));
-                let (chunk, of_node) = (first + taken - numbers.start, stage.nodes[*node].chunks);
+                let found = stage.chunks_of_node(taken).unwrap();
+                assert!(found.numbers.contains(&taken));
+                let (chunk, of_node) = (found.in_node(taken), stage.nodes[found.node].chunks);
                 if number < stage.chunks / count as u32 {
                     assert!(taken == number && chunk <= of_node.div_ceil(count as u32));
                 }
-                ran[*node].push(chunk);
+                ran[found.node].push(chunk);
             }
             for (node, mut ran) in stage.nodes.iter().zip(ran) {
                 ran.sort_unstable();
