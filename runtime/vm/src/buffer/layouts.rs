@@ -18,7 +18,7 @@ use crate::sync::Once;
 use incarnate_kernels::contraction::{Axis, Layout};
 
 /// The most bytes of layouts of a constant: beyond, memory is what limits kernels.
-const MAX_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 1 << 30;
 /// The most layouts of a constant's elements: a matrix may be multiplied by single rows and by several, which have different ones.
 const ORDERS: usize = 2;
 /// Bytes of a constant for each list of layouts.
