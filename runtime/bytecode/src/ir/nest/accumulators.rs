@@ -3,20 +3,25 @@
 //!
 //! The forms of a nest say which elements it accesses, but the loops of the bytecode may run instead of the nest, or go on where it ends.
 //! Where the writer does not run as a contraction, the memory is cleared. What loads later has to load the elements that its forms say in
-//! its loops as well, whatever values they have at run time: see [`Nest::is_kept_by_its_loops`].
+//! its loops as well, whatever values they have at run time: see [`Nest::is_kept_by_its_loops`]. A contraction without iterations does not run, so
+//! where it did, all its trip counts are positive.
 
 use alloc::vec::Vec;
 
 use super::zeros::allocations;
-use super::{Affine, Counted, Nest, Nests, Schedule, Term};
+use super::{Affine, Counted, Nest, Nests, Schedule, Term, Test, View};
 use crate::index_map::IndexMap;
-use crate::ir::function::Function;
+use crate::ir::function::{Definition, Function};
 use crate::ir::graph::Graph;
 use crate::ir::op::Op;
-use crate::ir::value::{Block, Value};
+use crate::ir::value::{Block, Type, Value};
+use crate::isa::Opcode;
+use crate::trip_count::Relation;
 
 /// How deep the instructions are followed that compute values of two nests: trip counts are products of a few.
 const MAX_DEPTH: usize = 4;
+/// Factors of trip counts are lower, so that none which is the number of elements of some memory wraps: none has 2^48.
+const MOST_FACTOR: i64 = 1 << 15;
 
 /// The accumulators of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +71,7 @@ impl Accumulators {
                 let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
                 *reader != writer
                     && dominators.dominates(header(writer), header(*reader))
-                    && pair.has_same_elements([written, *read])
+                    && pair.covers([written, *read])
             };
             let ends = nests.found[writer].ends_with_its_test(function);
             (ends && uses.readers.iter().all(reads_what_is_written)).then_some(writer)
@@ -150,9 +155,10 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether a view of each has the same elements, where both are of the same buffer. The writer has run, so all of its trip counts are
-    /// known and its divisors positive; those of the reader have to be so as well, else its loops may compute other indices than its forms.
-    fn has_same_elements(&self, views: [usize; 2]) -> bool {
+    /// Whether the reader's view has no elements but those of the writer's, where both are of the same buffer. The writer has run, so all of its
+    /// trip counts are known and its divisors positive; those of the reader have to be so as well, else its loops may compute other indices than its
+    /// forms.
+    fn covers(&self, views: [usize; 2]) -> bool {
         let [first, second] = [0, 1].map(|of| &self.nests[of].views[views[of]]);
         let loops = |of: usize, index: &Affine| -> Vec<usize> {
             let is_long = |at: &usize| self.nests[of].loops[*at].constant_trip_count() != Some(1);
@@ -160,31 +166,107 @@ impl Pair<'_> {
         };
         let (of_first, of_second) = (loops(0, &first.index), loops(1, &second.index));
         first.element.width() == second.element.width()
-            // Divisors of the reader's other loops are compared with the writer's below.
+            // Divisors of these loops are compared with the writer's below.
             && self.nests[1].is_kept_by_its_loops(self.function, &of_second)
             && self.has_same_terms(first.index.base(), second.index.base())
-            && of_first.len() == of_second.len()
-            && of_first.iter().zip(&of_second).all(|(of_first, of_second)| {
-                self.has_same_count(&self.nests[0].loops[*of_first], &self.nests[1].loops[*of_second])
-                    && self.has_same_terms(first.index.stride(*of_first), second.index.stride(*of_second))
+            && self.covers_loops([first, second], &of_first, of_second)
+    }
+
+    /// Whether each loop of the reader is covered by one of the writer which moves the view as far, in any order: a convolution of each channel by
+    /// itself has the channels within the pixels.
+    fn covers_loops(&self, views: [&View; 2], of_writer: &[usize], mut of_reader: Vec<usize>) -> bool {
+        let covers = |writer: usize, reader: usize| {
+            let [a, b] = [views[0].index.stride(writer), views[1].index.stride(reader)];
+            self.covers_count(&self.nests[0].loops[writer], &self.nests[1].loops[reader]) && self.has_same_terms(a, b)
+        };
+        of_writer.len() == of_reader.len()
+            && of_writer.iter().all(|writer| {
+                let covered = of_reader.iter().position(|reader| covers(*writer, *reader));
+                covered.map(|at| of_reader.swap_remove(at)).is_some()
             })
     }
 
-    /// Whether loops have the same trip count.
-    fn has_same_count(&self, first: &Counted, second: &Counted) -> bool {
-        if let (Some(first), Some(second)) = (first.constant_trip_count(), second.constant_trip_count()) {
-            return first == second;
+    /// Whether a loop of the reader has the trip count of one of the writer, or a lower one.
+    fn covers_count(&self, writer: &Counted, reader: &Counted) -> bool {
+        match (writer.constant_trip_count(), reader.constant_trip_count()) {
+            (Some(writer), Some(reader)) => return writer == reader,
+            (Some(writer), None) => return self.has_at_most(reader, writer),
+            (None, Some(reader)) => return self.has_exactly(writer, reader),
+            (None, None) => {}
         }
-        let (a, b) = (&first.test, &second.test);
-        (a.step, a.relation, a.ty, a.signed, first.tested_last)
-            == (b.step, b.relation, b.ty, b.signed, second.tested_last)
+        let (a, b) = (&writer.test, &reader.test);
+        (a.step, a.relation, a.ty, a.signed, writer.tested_last)
+            == (b.step, b.relation, b.ty, b.signed, reader.tested_last)
             && self.is_same(&a.first, &b.first)
             && self.is_same(&a.bound, &b.bound)
-            && match (&first.divisor, &second.divisor) {
+            && match (&writer.divisor, &reader.divisor) {
                 (None, None) => true,
-                (Some(first), Some(second)) => self.is_same(first, second),
+                (Some(writer), Some(reader)) => self.is_same(writer, reader),
                 _ => false,
             }
+    }
+
+    /// Whether a loop of the reader has at most `count` iterations, and its divisor is positive: it counts to a value times `count`, divided by the
+    /// value, to which a loop of the writer counts, too. That has run, so the value is positive. Where the product wraps, it is lower, and may be no
+    /// multiple of the value: so the loop has to be the first of those that one integer counts.
+    fn has_at_most(&self, reader: &Counted, count: u64) -> bool {
+        let Some([(bound, value), (1, divisor)]) = self.quotient(reader) else { return false };
+        let is_first = reader.parent.is_none_or(|parent| self.nests[1].loops[parent].header != reader.header);
+        let counts_to_it = |each: &Counted| {
+            let bound = self.multiple(&each.test.bound).filter(|_| counts_from_zero(each));
+            bound.is_some_and(|(factor, bound)| factor == 1 && self.is_same_value([bound, value], MAX_DEPTH))
+        };
+        is_first && bound as u64 == count && divisor == value && self.nests[0].loops.iter().any(counts_to_it)
+    }
+
+    /// Whether a loop of the writer has `count` iterations: it counts to a multiple of a value, divided by another multiple. The value is the
+    /// trip count of another loop of the writer, which has run and has written an element in each of its iterations: neither multiple wraps.
+    fn has_exactly(&self, writer: &Counted, count: u64) -> bool {
+        let Some([(bound, value), (divisor, divided)]) = self.quotient(writer) else { return false };
+        let nest = self.nests[0];
+        let is_trip_count = |(at, each): (usize, &Counted)| {
+            counts_from_zero(each)
+                && each.divisor.is_none()
+                && self.multiple(&each.test.bound) == Some((1, value))
+                && nest
+                    .views
+                    .iter()
+                    .any(|view| view.written && view.index.constant_stride(at).is_some_and(|by| by != 0))
+        };
+        let is_product = i64::try_from(count).ok().and_then(|count| count.checked_mul(divisor)) == Some(bound);
+        is_product && divided == value && nest.loops.iter().enumerate().any(is_trip_count)
+    }
+
+    /// The bound and the divisor of one of several loops whose iterations one integer counts from zero: a positive factor each, and the value that
+    /// it multiplies.
+    fn quotient(&self, of: &Counted) -> Option<[(i64, Value); 2]> {
+        let divisor = of.divisor.as_ref().filter(|_| counts_from_zero(of))?;
+        let multiples = [self.multiple(&of.test.bound)?, self.multiple(divisor)?];
+        multiples.iter().all(|(factor, _)| (1..MOST_FACTOR).contains(factor)).then_some(multiples)
+    }
+
+    /// A form that is a multiple of one value, as the factor and the value.
+    fn multiple(&self, form: &Affine) -> Option<(i64, Value)> {
+        let [Term { coefficient, factors, iteration: None }] = form.terms() else { return None };
+        let &[mut value] = &factors[..] else { return None };
+        let mut factor = *coefficient;
+        for _ in 0..MAX_DEPTH {
+            let Definition::Result(block) = self.function.definition(value) else { break };
+            let mut instructions = self.function.block(block).instructions.iter();
+            let Some(Op::Eval { opcode: Opcode::MulI64, operands }) =
+                instructions.find(|inst| inst.results[..] == [value]).map(|inst| &inst.op)
+            else {
+                break;
+            };
+            let [left, right] = operands[..] else { break };
+            let (of, by) = match [left, right].map(|operand| self.function.constant_bits(operand)) {
+                [None, Some(by)] => (left, by),
+                [Some(by), None] => (right, by),
+                _ => break,
+            };
+            (value, factor) = (of, factor.checked_mul(by as i64)?);
+        }
+        Some((factor, value))
     }
 
     /// Whether loop-invariant forms are the same.
@@ -235,6 +317,13 @@ impl Pair<'_> {
             && depth != 0
             && operands.all(|(first, second)| self.is_same_value([*first, *second], depth - 1))
     }
+}
+
+/// Whether a loop's test, before each iteration, is that an integer of 64 bits which counts from zero is below the bound.
+fn counts_from_zero(each: &Counted) -> bool {
+    let Test { first, step, relation, ty, signed, .. } = &each.test;
+    (*step, *relation, *ty, *signed, each.tested_last) == (1, Relation::Less, Type::i64, true, false)
+        && first.as_constant() == Some(0)
 }
 
 #[cfg(test)]
@@ -394,5 +483,102 @@ mod tests {
         let minimum = |operands: &str| format!("  %i32:33 = vm.min.i64.s {operands}\n");
         let (first, second) = (minimum("%i2:3, %i0:1"), minimum("%i0:1, %i2:3"));
         assert_eq!([with(&first, &first), with(&first, &second), with(COUNT, &first)], [1, 0, 0]);
+    }
+
+    /// Loops around a body, each with its register and its bound.
+    fn nested(first: u32, loops: &[(u32, &str)], body: &str) -> String {
+        let Some(((low, bound), inner)) = loops.split_first() else { return body.into() };
+        let ([head, within, done], high) = ([first, first + 1, first + 2], low + 1);
+        let body = nested(first + 3, inner, body);
+        format!(
+            "  vm.br ^bb{head}(%i6->%i{low}, %i7->%i{high})\n\
+             ^bb{head}:\n  %i5 = vm.cmp.lt.i64.s %i{low}:{high}, {bound}\n  vm.cond_br %i5, ^bb{within}(), ^bb{done}()\n\
+             ^bb{within}:\n{body}  %i{low}:{high} = vm.add.i64 %i{low}:{high}, %i8:9\n  vm.br ^bb{head}()\n^bb{done}:\n"
+        )
+    }
+
+    /// Loops over the elements of four lines of `r3`, which are 16 apart: the loops, and what computes the index.
+    type Lines<'a> = (&'a [(u32, &'a str)], &'a str);
+
+    /// A function that sums to some lines of `r3` and copies others, after it has computed `before`.
+    fn lines(before: &str, (written, writes): Lines<'_>, (read, reads): Lines<'_>) -> String {
+        let sum = "  %i28:29 = vm.fma.i64 %i40:41, %i10:11, %i16:17\n  %i20 = vm.buffer.load.f32 %r1, %i28:29\n  \
+            %i24 = vm.buffer.load.f32 %r3, %i40:41\n  %i24 = vm.add.f32 %i24, %i20\n  \
+            vm.buffer.store.f32 %i24, %r3, %i40:41\n";
+        let copy = "  %i24 = vm.buffer.load.f32 %r3, %i40:41\n  vm.buffer.store.f32 %i24, %r2, %i40:41\n";
+        let sums = nested(1, written, &format!("{writes}{}", nested(20, &[(16, "%i10:11")], sum)));
+        let copies = nested(30, read, &format!("{reads}{copy}"));
+        format!("{ALLOCATION}  %i42:43 = vm.const.i64 4\n{before}{sums}{copies}{RETURN}")
+    }
+
+    #[test]
+    fn loops_are_compared_in_any_order() {
+        let index = "  %i40:41 = vm.fma.i64 %i12:13, %i10:11, %i14:15\n";
+        let [by_lines, by_columns] = [[(12, "%i42:43"), (14, "%i2:3")], [(14, "%i2:3"), (12, "%i42:43")]];
+        assert_eq!(found(&lines("", (&by_columns, index), (&by_lines, index))), 1);
+        assert_eq!(found(&lines("", (&by_lines, index), (&by_columns, index))), 1);
+        // Lines and columns exchanged, and a line for each column.
+        let exchanged = "  %i40:41 = vm.fma.i64 %i14:15, %i10:11, %i12:13\n";
+        assert_eq!(found(&lines("", (&by_columns, index), (&by_lines, exchanged))), 0);
+        assert_eq!(found(&lines("", (&by_columns, index), (&[(12, "%i2:3"), (14, "%i2:3")], index))), 0);
+    }
+
+    #[test]
+    fn trip_counts_are_compared_with_quotients() {
+        let index = "  %i40:41 = vm.fma.i64 %i12:13, %i10:11, %i14:15\n";
+        let by_lines: Lines<'_> = (&[(12, "%i42:43"), (14, "%i2:3")], index);
+        // One integer counts to a product of the columns, by which it is divided.
+        let divided = |by: &str| {
+            format!(
+                "  %i36:37 = vm.div.i64.s %i18:19, {by}\n  %i38:39 = vm.rem.i64.s %i18:19, {by}\n  \
+                 %i40:41 = vm.fma.i64 %i36:37, %i10:11, %i38:39\n"
+            )
+        };
+        let by_columns = divided("%i2:3");
+        let by_one: Lines<'_> = (&[(18, "%i32:33")], &by_columns);
+        let times = |factor: u64| format!("  %i34:35 = vm.const.i64 {factor}\n  %i32:33 = vm.mul.i64 %i2:3, %i34:35\n");
+        let of = |factor| [(by_one, by_lines), (by_lines, by_one)].map(|(a, b)| found(&lines(&times(factor), a, b)));
+        assert_eq!([of(4), of(3), of(5)], [[1, 1], [0, 0], [0, 0]]);
+        // Of another value.
+        let other = times(4).replace("%i2:3", "%i0:1");
+        assert_eq!(found(&lines(&other, by_one, by_lines)), 0);
+        assert_eq!(found(&lines(&other, by_lines, by_one)), 0);
+        let counts_to_both: Lines<'_> = (&[(18, "%i0:1"), by_lines.0[0], by_lines.0[1]], index);
+        assert_eq!(found(&lines(&other, counts_to_both, by_one)), 0);
+        // The first of each line, where no loop of the writer counts to the divisor, which may be negative.
+        let first = divided("%i0:1").replace("vm.fma.i64 %i36:37, %i10:11, %i38:39", "vm.mul.i64 %i36:37, %i10:11");
+        let first: Lines<'_> = (&[(18, "%i32:33")], &first);
+        let four: Lines<'_> = (&[(12, "%i42:43")], "  %i40:41 = vm.mul.i64 %i12:13, %i10:11\n");
+        assert_eq!(found(&lines(&other, four, first)), 0);
+        // A loop that writes to the same elements again may count to more than any memory has.
+        let again: Lines<'_> = (&[(14, "%i0:1"), (18, "%i32:33")], &first.1.replace("%i14:15", "%i16:17"));
+        assert_eq!(found(&lines(&other, again, four)), 0);
+        // By four times the columns: no other loop counts to what is multiplied.
+        let by_four = format!("{}  %i44:45 = vm.mul.i64 %i2:3, %i42:43\n", times(16));
+        let by_four_columns = divided("%i44:45");
+        let of_four: Lines<'_> = (&[(12, "%i42:43"), (14, "%i44:45")], index);
+        let by_four_columns: Lines<'_> = (&[(18, "%i32:33")], &by_four_columns);
+        let both = [(by_four_columns, of_four), (of_four, by_four_columns)];
+        assert_eq!(both.map(|(a, b)| found(&lines(&by_four, a, b))), [0, 0]);
+    }
+
+    /// Where a divisor does not divide the one before, as 5 and 6, the rests of both have the forms of the same loop, but are different.
+    #[test]
+    fn rests_of_divisors_that_do_not_divide_are_not_compared() {
+        let constants = |divisor: u64| {
+            format!(
+                "  %i34:35 = vm.const.i64 5\n  %i44:45 = vm.const.i64 {divisor}\n  %i52:53 = vm.const.i64 {}\n  \
+                 %i54:55 = vm.const.i64 2\n  %i56:57 = vm.const.i64 100\n",
+                2 * divisor
+            )
+        };
+        let index = "  %i40:41 = vm.fma.i64 %i12:13, %i34:35, %i14:15\n";
+        let written: Lines<'_> = (&[(12, "%i54:55"), (14, "%i34:35")], index);
+        let rests = "  %i36:37 = vm.div.i64.s %i18:19, %i44:45\n  %i38:39 = vm.rem.i64.s %i18:19, %i44:45\n  \
+            %i46:47 = vm.rem.i64.s %i38:39, %i34:35\n  %i48:49 = vm.rem.i64.s %i18:19, %i34:35\n  \
+            %i50:51 = vm.sub.i64 %i48:49, %i46:47\n  %i40:41 = vm.fma.i64 %i36:37, %i34:35, %i48:49\n  \
+            %i40:41 = vm.fma.i64 %i50:51, %i56:57, %i40:41\n";
+        let of = |divisor| found(&lines(&constants(divisor), written, (&[(18, "%i52:53")], rests)));
+        assert_eq!([of(6), of(10)], [0, 1]);
     }
 }
