@@ -325,7 +325,7 @@ impl Engine {
     }
 
     /// An execution for a worker to participate in: one with unclaimed chunks, or else any, if it polls. A worker that would be one too many
-    /// finds only an execution that nobody participates in.
+    /// finds only an execution without participants.
     fn find(&self, polls: bool, is_too_many: bool) -> Option<Arc<Execution>> {
         let registered = lock(&self.registered);
         let is_open =

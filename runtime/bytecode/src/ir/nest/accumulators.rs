@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::zeros::allocations;
 use super::{Affine, Counted, Nest, Nests, Schedule, Term, Test, View};
 use crate::index_map::IndexMap;
-use crate::ir::function::{Definition, Function};
+use crate::ir::function::{Function, Positions};
 use crate::ir::graph::Graph;
 use crate::ir::op::Op;
 use crate::ir::value::{Block, Type, Value};
@@ -63,12 +63,13 @@ impl Accumulators {
             }
         }
         allocated.add_others(function, nests);
-        let dominators = Graph::of(function).dominators();
+        let (dominators, positions) = (Graph::of(function).dominators(), Positions::of(function));
         let header = |at: usize| nests.found[at].loops[0].header.0;
         let writer_of = |uses: &Uses| {
             let (writer, written) = uses.writer.filter(|_| !uses.has_others)?;
             let reads_what_is_written = |(reader, read): &(usize, usize)| {
-                let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
+                let pair =
+                    Pair { function, positions: &positions, nests: [&nests.found[writer], &nests.found[*reader]] };
                 *reader != writer
                     && dominators.dominates(header(writer), header(*reader))
                     && pair.covers([written, *read])
@@ -151,6 +152,7 @@ impl Allocated {
 /// A nest that writes, and one that reads later.
 struct Pair<'a> {
     function: &'a Function,
+    positions: &'a Positions,
     nests: [&'a Nest; 2],
 }
 
@@ -211,12 +213,14 @@ impl Pair<'_> {
     /// multiple of the value: so the loop has to be the first of those that one integer counts.
     fn has_at_most(&self, reader: &Counted, count: u64) -> bool {
         let Some([(bound, value), (1, divisor)]) = self.quotient(reader) else { return false };
-        let is_first = reader.parent.is_none_or(|parent| self.nests[1].loops[parent].header != reader.header);
         let counts_to_it = |each: &Counted| {
             let bound = self.multiple(&each.test.bound).filter(|_| counts_from_zero(each));
             bound.is_some_and(|(factor, bound)| factor == 1 && self.is_same_value([bound, value], MAX_DEPTH))
         };
-        is_first && bound as u64 == count && divisor == value && self.nests[0].loops.iter().any(counts_to_it)
+        !self.nests[1].is_counted_with_parent(reader)
+            && bound as u64 == count
+            && divisor == value
+            && self.nests[0].loops.iter().any(counts_to_it)
     }
 
     /// Whether a loop of the writer has `count` iterations: it counts to a multiple of a value, divided by another multiple. The value is the
@@ -251,13 +255,8 @@ impl Pair<'_> {
         let &[mut value] = &factors[..] else { return None };
         let mut factor = *coefficient;
         for _ in 0..MAX_DEPTH {
-            let Definition::Result(block) = self.function.definition(value) else { break };
-            let mut instructions = self.function.block(block).instructions.iter();
-            let Some(Op::Eval { opcode: Opcode::MulI64, operands }) =
-                instructions.find(|inst| inst.results[..] == [value]).map(|inst| &inst.op)
-            else {
-                break;
-            };
+            let inst = self.positions.instruction(self.function, value);
+            let Some(Op::Eval { opcode: Opcode::MulI64, operands }) = inst.map(|inst| &inst.op) else { break };
             let [left, right] = operands[..] else { break };
             let (of, by) = match [left, right].map(|operand| self.function.constant_bits(operand)) {
                 [None, Some(by)] => (left, by),

@@ -20,7 +20,8 @@ const LEAST_AROUND_PANELS: usize = 4;
 const SHORTER: usize = 4;
 
 /// The loop that is divided: the longest of those that move the output, but the columns of a layout's panel only where no other loop has
-/// iterations enough, as they are vectors. Threads that divide a loop which does not move what is packed would pack all of it, each for itself; so that has to, unless it is much shorter.
+/// iterations enough, as they are vectors. Threads that divide a loop which does not move what is packed would pack all of it, each for itself;
+/// so that has to, unless it is much shorter.
 fn divisible(loops: &[Loop], kinds: [OperandKind; 2], packed: impl FnOnce() -> Option<Side>) -> Option<usize> {
     let is_of_panel = |each: &Loop| {
         let of = |kind: OperandKind, own: i64, other: i64| kind == OperandKind::Layout && own == 1 && other == 0;
