@@ -275,8 +275,8 @@ impl Writer<'_, '_, '_> {
             });
             let (position, axis) = self.position(plan, *view);
             store.extend(quote! {
-                for (strip, accumulators) in #name.into_iter().enumerate() {
-                    #target.set_lanes(#position, #axis, accumulators);
+                for (strip, accumulators) in #name.iter().enumerate() {
+                    #target.set_lanes(#position, #axis, *accumulators);
                 }
             });
         }
