@@ -91,8 +91,8 @@ pub fn bias(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
                             *accumulator = v26;
                         }
                     }
-                    for (strip, accumulators) in accumulators2.into_iter().enumerate() {
-                        grid2.set_lanes([i0, i1, strip * step], 2, accumulators);
+                    for (strip, accumulators) in accumulators2.iter().enumerate() {
+                        grid2.set_lanes([i0, i1, strip * step], 2, *accumulators);
                     }
                 }
                 for i0 in 0..count0 {

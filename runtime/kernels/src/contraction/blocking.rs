@@ -18,7 +18,7 @@ pub(super) const COLUMNS: usize = 64;
 pub(super) const GAXPY_COLUMNS: usize = 4096;
 /// Elements of a panel.
 pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
-/// The most rows of a tile.
+/// The most rows of a tile that may be copied.
 pub(super) const TILE_ROWS: usize = 8;
 /// Partial sums of a block: of as many elements as `TILE_ROWS` rows of a strip have.
 pub(super) const PARTIAL_SUMS: usize = TILE_ROWS * COLUMNS * PARTIAL;

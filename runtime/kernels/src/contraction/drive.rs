@@ -342,6 +342,7 @@ impl<N: Copy> Drive<'_, N> {
             vectors,
             stride: 0,
             distance: None,
+            lines: self.plan.cut.lines,
             ahead: Ahead::Nothing,
         }
     }
@@ -350,8 +351,13 @@ impl<N: Copy> Drive<'_, N> {
     fn sizes(&self, vectors: usize) -> &'static [(usize, Run<N>)] {
         let by_width = match self.plan.packing {
             Packing::Gaxpy => return self.tiles.gaxpy,
-            Packing::Separate if self.plan.columns.innermost().right == 2 => self.tiles.separate_even,
-            Packing::Separate => self.tiles.separate,
+            Packing::Separate => {
+                let is_even = self.plan.columns.innermost().right == 2;
+                let by_width = if is_even { self.tiles.separate_even } else { self.tiles.separate };
+                let sizes = by_width[vectors - 1];
+                // A tile of more rows than usual is for all rows alone.
+                return &sizes[usize::from(sizes[0].0 > self.plan.tile_rows.max(TILE_ROWS))..];
+            }
             Packing::Transposed => self.tiles.transposed,
             Packing::Across => self.tiles.across,
             Packing::None | Packing::Panels | Packing::CrossingPanels => self.tiles.by_width,

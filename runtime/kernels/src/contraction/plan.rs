@@ -1,6 +1,6 @@
 //! What is done with a contraction: which loops are rows, columns and sums, what is packed, and the tile in registers.
 
-use core::fmt;
+mod explained;
 
 use super::blocking::{GAXPY_COLUMNS, PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
@@ -57,10 +57,9 @@ pub(super) struct Cut {
     vectors: usize,
     /// How many of the strips, the first ones, have a vector more.
     wider: usize,
-    /// How many iterations of the innermost loop that moves all operands the tiles of a strip run for at once. What is packed or copied is so
-    /// for each by itself.
+    /// Iterations of the innermost loop that moves all operands for which tiles of a strip run at once, if nothing is packed or copied.
     pub(super) repeats: usize,
-    /// Whether vectors of the right operand are loaded from it, and those of the output stored to it, with neither packed nor copied.
+    /// Whether vectors are loaded from the right operand and stored to the output, with neither packed nor copied.
     pub(super) is_in_place: bool,
     /// How far such an iteration moves the output and the operands.
     pub(super) step: Row,
@@ -68,6 +67,8 @@ pub(super) struct Cut {
     pub(super) has_adjacent_numbers: bool,
     /// How far the right operand of a product is from that of the product before, if that is the same for all.
     pub(super) distance: Option<isize>,
+    /// See [`Plan::lines_of_windows`].
+    pub(super) lines: usize,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
 }
@@ -138,6 +139,7 @@ impl Cut {
             step: Row { output: step.output as isize, left: step.left as isize, right: step.right as isize },
             has_adjacent_numbers,
             distance,
+            lines: plan.lines_of_windows(),
             are_rows_adjacent,
         }
     }
@@ -330,7 +332,10 @@ impl Plan {
         let run = if runs == 1 { columns } else { innermost.count };
         let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, runs, run);
         let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, 1, columns);
-        let separate = Tiling::of(machine.lanes, (machine.separate.len(), machine.separate), true, runs, rows, run);
+        // A tile of all rows, if there is one.
+        let of_all = machine.separate_whole.first() == Some(&runs);
+        let separate = if of_all { machine.separate_whole } else { machine.separate };
+        let separate = Tiling::of(machine.lanes, (separate.len(), separate), true, runs, rows, run);
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are. Two
         // chunks are the shorter ones, which overlap.
         let vectors = runs * run.div_ceil(machine.lanes);
@@ -375,12 +380,10 @@ impl Plan {
         let is_gaxpy =
             is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
         // Of a layout's panel, one that loads a part of each line would come back for the others.
-        let is_in_panel = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
-        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !is_in_panel;
+        let loads_parts = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
+        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !loads_parts;
         let (across, is_transposed) = (across.filter(|_| is_whole), is_transposable && is_near && is_whole);
-        let way = |condition: bool, packing: Packing, tiling: Tiling, cycles: usize| {
-            condition.then_some((cycles, packing, tiling))
-        };
+        let way = |is: bool, packing: Packing, tiling: Tiling, cycles: usize| is.then_some((cycles, packing, tiling));
         let crossing = (whole(crossing, packing, moving), Packing::CrossingPanels, crossing);
         let others = [
             way(is_unpacked && !is_gaxpy, Packing::None, within, whole(within, loading, moving_within)),
@@ -390,7 +393,7 @@ impl Plan {
             across.as_ref().map(|across| (across.cycles, Packing::Across, Tiling::ACROSS)),
         ];
         let panels = way(is_cut_once, Packing::Panels, within, whole(within, packing, moving_within));
-        // Of those that take as long, the last one.
+        // Of equal ones, the last.
         let ways = panels.into_iter().chain([crossing]).chain(others.into_iter().flatten());
         let (cycles, packing, tiling) =
             ways.reduce(|best, way| if way.0 <= best.0 { way } else { best }).unwrap_or(crossing);
@@ -571,30 +574,4 @@ impl Tiling {
 fn adjacent(loops: &Loops) -> Option<usize> {
     let all = loops.as_slice();
     (0..all.len()).filter(|at| all[*at].output == 1).max_by_key(|at| all[*at].count)
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let batch = self.batch.count().saturating_mul(self.across.count);
-        if batch != 1 {
-            write!(f, "{batch} times ")?;
-        }
-        let (rows, columns, sums) = (self.rows.count(), self.columns.count(), self.sums.count());
-        write!(f, "{rows} rows x {columns} columns, sums of {sums}; tiles of {} x ", self.tile_rows.min(rows))?;
-        let place = if self.packing == Packing::Gaxpy { "in memory" } else { "in registers" };
-        write!(f, "{} {place}; ", self.vectors * self.lanes)?;
-        if self.rest != 0 {
-            write!(f, "the last {} columns by themselves; ", self.rest)?;
-        }
-        let right = if self.is_swapped { "left" } else { "right" };
-        match self.packing {
-            Packing::None => write!(f, "vectors loaded from the {right} operand"),
-            Packing::Gaxpy => write!(f, "vectors loaded from the {right} operand, of eight products at once"),
-            Packing::Across => write!(f, "lanes across {} iterations of the batch", self.across.count),
-            Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
-            Packing::Transposed => write!(f, "vectors transposed from the {right} operand"),
-            Packing::Panels => write!(f, "panels of the {right} operand packed"),
-            Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),
-        }
-    }
 }

@@ -10,6 +10,7 @@ pub(super) mod portable;
 pub(super) mod wasm32;
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 pub(super) mod wasm32_relaxed;
+mod windows;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(super) mod x86_64;
 
@@ -20,6 +21,7 @@ use super::machine::Machine;
 use super::vector::Vector;
 pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
+use windows::run_windows;
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
 /// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
@@ -50,6 +52,8 @@ pub(super) struct Tile<N> {
     /// How far the right operand of a product is from that of the product before, if that is the same for all products and the left
     /// operand's numbers of a row are adjacent.
     pub(super) distance: Option<isize>,
+    /// The lines of the windows of rows, if these overlap: see [`Plan::lines_of_windows`](super::plan::Plan::lines_of_windows).
+    pub(super) lines: usize,
     /// What tiles of four rows and more fetch into the cache.
     pub(super) ahead: Ahead<N>,
 }
@@ -73,7 +77,8 @@ pub(super) struct Product {
 /// Runs tiles.
 ///
 /// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features. With a
-/// `distance`, product `i` of the list is at `i` in the left operand, and at `i` times the distance in the right one.
+/// `distance`, product `i` of the list is at `i` in the left operand, and at `i` times the distance in the right one. With `lines`, rows
+/// and products are those of [`Plan::lines_of_windows`](super::plan::Plan::lines_of_windows).
 pub(super) type Run<N> = unsafe fn(&Tile<N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
@@ -159,7 +164,17 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 ) {
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller.
-        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail) };
+        unsafe {
+            if const { STRIDE == 1 && ROWS >= 4 && V::LANES == NUMBERS_OF_A_LINE } {
+                match tile.lines {
+                    3 => run_windows::<V, ROWS, VECTORS, 3>(tile, at, tail),
+                    5 => run_windows::<V, ROWS, VECTORS, 5>(tile, at, tail),
+                    _ => run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail),
+                }
+            } else {
+                run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail);
+            }
+        }
     }
 }
 

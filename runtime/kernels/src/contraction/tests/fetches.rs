@@ -26,6 +26,7 @@ fn tiles_fetch_all_of_the_next_strip() {
             vectors: 4,
             stride: 0,
             distance: None,
+            lines: 0,
             ahead: Ahead::Strip(next, next.wrapping_add(64 * count)),
         };
         (tile, next)

@@ -452,7 +452,7 @@ level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gaxpy_v3 gather_v3 sc
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
         tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 14 8 4 2 1; 2: 8 4 2 1;],
             transposed [1: 4 2 1;]);
         tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
             [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
