@@ -51,18 +51,6 @@ impl Machine {
         separate_whole: &[],
         transposed: &[4, 4, 2, 2],
     };
-    /// The 128-bit vectors of WebAssembly, of which engines for x86-64 keep 15 in registers.
-    pub const SIMD128: Machine = Machine {
-        name: "simd128",
-        lanes: 4,
-        vectors: 2,
-        rows: &[8, 4],
-        separate: &[4],
-        separate_whole: &[],
-        transposed: &[4],
-    };
-    /// The same in an engine whose relaxed instructions round a product and a sum once.
-    pub const RELAXED_SIMD: Machine = Machine { name: "relaxed-simd", ..Machine::SIMD128 };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
     pub const PORTABLE: Machine = Machine {
         name: "portable",
@@ -73,4 +61,8 @@ impl Machine {
         separate_whole: &[],
         transposed: &[4],
     };
+    /// The 128-bit vectors of WebAssembly, of which engines for x86-64 keep 15 in registers: tiles are the portable ones.
+    pub const SIMD128: Machine = Machine { name: "simd128", ..Machine::PORTABLE };
+    /// The same in an engine whose relaxed instructions round a product and a sum once.
+    pub const RELAXED_SIMD: Machine = Machine { name: "relaxed-simd", ..Machine::SIMD128 };
 }

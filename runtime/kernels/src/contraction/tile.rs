@@ -6,6 +6,7 @@ mod ahead;
 mod gaxpy;
 pub(super) mod partial;
 pub(super) mod portable;
+mod transposed;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(super) mod wasm32;
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
@@ -21,6 +22,7 @@ use super::machine::Machine;
 use super::vector::Vector;
 pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
+use transposed::run_transposed;
 use windows::run_windows;
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
@@ -211,11 +213,7 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
         for at in done..count {
             add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
         }
-        let mut row = 0;
-        while row < ROWS {
-            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
-            row += 1;
-        }
+        store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
     }
 }
 
@@ -311,102 +309,23 @@ unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const 
             } else {
                 number = V::splat(lefts[row].offset(product.left));
             }
-            let mut vector = 0;
-            while vector < VECTORS {
-                sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
-                vector += 1;
-            }
+            add_to_row(&mut sums[row], number, &vectors);
             row += 1;
         }
     }
 }
 
-/// As [`run`], where the right operand's numbers are adjacent along the products, and at a distance from each other along the columns.
+/// Adds a product to each vector of a row.
 ///
 /// # Safety
-/// See [`Run`].
+/// The processor has the features of the vectors.
 #[inline(always)]
-pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    for at in 0..tile.tiles {
+unsafe fn add_to_row<V: Vector, const VECTORS: usize>(sums: &mut [V; VECTORS], number: V, vectors: &[V; VECTORS]) {
+    let mut vector = 0;
+    while vector < VECTORS {
         // SAFETY: promised by the caller.
-        unsafe { run_transposed_tile::<V, ROWS, VECTORS>(tile, &*tile.rows.add(at * ROWS).cast()) };
-    }
-}
-
-/// # Safety
-/// See [`Run`].
-#[inline(always)]
-unsafe fn run_transposed_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
-    tile: &Tile<V::Number>,
-    rows: &[Row; ROWS],
-) {
-    let Tile { output, left, right, products, count, stride, .. } = *tile;
-    // SAFETY: promised by the caller.
-    unsafe {
-        let tail = Tail::of::<V>(tile.tail);
-        let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
-        let mut lefts = [left; ROWS];
-        let mut row = 0;
-        while row < ROWS {
-            lefts[row] = left.offset(rows[row].left);
-            row += 1;
-        }
-        let distance = V::LANES as isize * stride as isize;
-        let mut at = 0;
-        while at < count {
-            let is_four = count - at >= 4;
-            let right = right.offset((*products.add(at)).right);
-            let mut vector = 0;
-            while vector < VECTORS {
-                let right = right.offset(vector as isize * distance);
-                let is_whole = vector + 1 < VECTORS || tail.is_whole;
-                if is_four && is_whole {
-                    let columns = V::transpose(right, stride as isize);
-                    let mut column = 0;
-                    while column < 4 {
-                        let product = (*products.add(at + column)).left;
-                        add_product(&mut sums, vector, &lefts, product, columns[column]);
-                        column += 1;
-                    }
-                } else {
-                    let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { tail.mask };
-                    let mut column = 0;
-                    while column < 4 && column < count - at {
-                        let product = (*products.add(at + column)).left;
-                        let numbers = V::gather(right.add(column), stride, lanes);
-                        add_product(&mut sums, vector, &lefts, product, numbers);
-                        column += 1;
-                    }
-                }
-                vector += 1;
-            }
-            at += 4;
-        }
-        let mut row = 0;
-        while row < ROWS {
-            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
-            row += 1;
-        }
-    }
-}
-
-/// Adds a product to one of the vectors of each row.
-///
-/// # Safety
-/// See [`Vector::load`], for the left operand's number of each row.
-#[inline(always)]
-unsafe fn add_product<V: Vector, const ROWS: usize, const VECTORS: usize>(
-    sums: &mut [[V; VECTORS]; ROWS],
-    vector: usize,
-    lefts: &[*const V::Number; ROWS],
-    product: isize,
-    numbers: V,
-) {
-    let mut row = 0;
-    while row < ROWS {
-        // SAFETY: promised by the caller.
-        unsafe { sums[row][vector] = sums[row][vector].apply(V::splat(lefts[row].offset(product)), numbers) };
-        row += 1;
+        sums[vector] = unsafe { sums[vector].apply(number, vectors[vector]) };
+        vector += 1;
     }
 }
 
@@ -467,11 +386,7 @@ unsafe fn run_lanes_of_tile<V: Vector, const ROWS: usize>(
                 row += 1;
             }
         }
-        let mut row = 0;
-        while row < ROWS {
-            store_strip::<V, 1>(output.offset(rows[row].output), sums[row], tail);
-            row += 1;
-        }
+        store_rows::<V, ROWS, 1>(output, rows, &sums, tail);
     }
 }
 
@@ -556,6 +471,25 @@ unsafe fn load_separate<V: Vector, const VECTORS: usize, const STRIDE: usize>(
         vectors[vector] =
             if tail.is_whole { V::load_even(address) } else { V::gather(address, STRIDE as i32, tail.mask) };
         vectors
+    }
+}
+
+/// Stores the sums of a tile.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+unsafe fn store_rows<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    output: *mut V::Number,
+    rows: &[Row; ROWS],
+    sums: &[[V; VECTORS]; ROWS],
+    tail: Tail<V::Mask>,
+) {
+    let mut row = 0;
+    while row < ROWS {
+        // SAFETY: promised by the caller.
+        unsafe { store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail) };
+        row += 1;
     }
 }
 

@@ -2,10 +2,10 @@
 //! it as well. Vectors of a line are loaded once for all rows that have it in their windows, instead of once for each: most are not
 //! aligned, so that to load them takes longer than to multiply.
 //!
-//! The products of a row are added in their order, which is that of the lines. Tiles of four rows and more do so whose vectors are as long as a line of
-//! the cache: shorter ones are in two lines of it too rarely to pay for a broadcast for each row.
+//! The products of a row are added in their order, which is that of the lines. Tiles of four rows and more do so whose vectors are as
+//! long as a line of the cache: shorter ones are in two lines of it too rarely to pay for a broadcast for each row.
 
-use super::{Row, Tail, Tile, first_sums, load_strip, store_strip};
+use super::{Row, Tail, Tile, add_to_row, first_sums, load_strip, store_rows};
 use crate::contraction::blocking::PRODUCTS;
 use crate::contraction::plan::{Packing, Plan};
 use crate::contraction::vector::Vector;
@@ -66,20 +66,12 @@ pub(super) unsafe fn run_windows<V: Vector, const ROWS: usize, const VECTORS: us
                 while row < ROWS {
                     if row <= at && at - row < LINES {
                         let number = V::splat(left.add((at - row) * width + column));
-                        let mut vector = 0;
-                        while vector < VECTORS {
-                            sums[row][vector] = sums[row][vector].apply(number, vectors[vector]);
-                            vector += 1;
-                        }
+                        add_to_row(&mut sums[row], number, &vectors);
                     }
                     row += 1;
                 }
             }
         });
-        let mut row = 0;
-        while row < ROWS {
-            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail);
-            row += 1;
-        }
+        store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
     }
 }
