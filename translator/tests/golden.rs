@@ -71,6 +71,12 @@ fn divided_nest() {
     compare("divided_nest.rs", assembled("dividing.vmasm"), "    /// `@bias`\n    pub fn", "    /// `@pool`");
 }
 
+/// Loads at computed indices: quotients and rests of a number that counts pixels, and strips that store nothing if an index is out of range.
+#[test]
+fn gathering_nest() {
+    compare("gathering_nest.rs", assembled("resizing.vmasm"), "    /// `@nearest`\n    pub fn", "\n}\n");
+}
+
 /// Memory that a contraction writes before it is read: allocated as it is, and cleared where the contraction does not run.
 #[test]
 fn accumulating_nest() {

@@ -14,6 +14,18 @@ macro_rules! elements_of {
     };
 }
 
+/// Borrows all elements of a buffer for loads at indices that a loop nest computes: `gather_of!(buffer, f32)`.
+///
+/// It is no interface for programs, for the reason of [`elements_of`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! gather_of {
+    ($buffer:expr, $element:ty) => {
+        // SAFETY: as in `elements_of`; the translator settles indices that were loaded.
+        unsafe { $crate::vm::Ref::gather::<$element>(&$buffer) }
+    };
+}
+
 /// Allocates a buffer for a contraction, which writes what later nests load: `accumulator!(stack, length, alignment)`. Its memory is not
 /// cleared; `of_zeros` in [`contract`] takes it for zeros, and where the loops of the bytecode run instead, `buffer_clear` comes before.
 ///

@@ -62,6 +62,7 @@ pub mod abi;
 mod call;
 mod constants;
 mod description;
+mod division;
 mod elements;
 mod executables;
 #[cfg(feature = "std")]
@@ -104,18 +105,19 @@ pub use crate::session::{
 #[cfg(feature = "std")]
 pub use crate::session::{SessionBuilder, natives};
 pub use crate::vm::{
-    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, Limits, List, Module, Native,
-    NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Gather, Grid, GridMut, Limits, List, Misses, Module,
+    Native, NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{TILE, Tiles, keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use crate::vm::kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
-pub use crate::{accumulator, contract, elements_of, include_constants, partial_results, strips};
+pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, partial_results, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
+pub use division::Division;
 pub use elements::divide;
 pub use executables::*;
 #[cfg(feature = "std")]
@@ -132,7 +134,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 23;
+pub const VERSION: u32 = 24;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

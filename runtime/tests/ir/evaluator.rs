@@ -247,6 +247,9 @@ pub struct Machine<'a> {
     pub state: &'a State,
     stack: &'a mut Stack,
     pub frames: Vec<Frame>,
+    /// The gathers of the nest that runs, and whether an index was out of range.
+    pub gathers: Vec<(Block, usize)>,
+    pub missed: bool,
 }
 
 /// The result of running.

@@ -11,7 +11,7 @@ use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_co
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
-use super::loops::{product, program, rows, sums};
+use super::loops::{gathers, product, program, rows, sums};
 use super::random::{Random, programs};
 
 /// Iterations of outermost loops that ran as nests.
@@ -22,6 +22,8 @@ const LANES: usize = 8;
 static REORDERED: AtomicUsize = AtomicUsize::new(0);
 /// Number of nests with a collapsed loop.
 static SPLIT: AtomicUsize = AtomicUsize::new(0);
+/// Number of nests that stopped at a computed index.
+static MISSED: AtomicUsize = AtomicUsize::new(0);
 
 impl Frame {
     /// Evaluates a form for the given iterations, modulo 2^64.
@@ -90,6 +92,20 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, strips: &Strips, counts: &[us
         };
         distinct && strips.non_aliasing.iter().chain(&strips.stores[..number]).all(is_disjoint)
     })
+}
+
+/// Whether nothing is stored to what a nest loads.
+fn is_separate(entry: &Frame, f: &Function, nest: &Nest) -> bool {
+    let bytes = |buffer: Value| {
+        let reference = entry.reference(f, buffer);
+        let buffer = reference.buffer().unwrap();
+        (buffer.as_ptr().addr(), buffer.as_ptr().addr() + buffer.length() as usize)
+    };
+    let stored = nest.views.iter().filter(|view| view.written).map(|view| bytes(view.buffer));
+    let loads = nest.views.iter().filter(|view| !view.written).map(|view| view.buffer);
+    let loaded: Vec<(usize, usize)> = loads.chain(nest.gathers.iter().map(|gather| gather.buffer)).map(bytes).collect();
+    let is_disjoint = |stored: (usize, usize)| loaded.iter().all(|loaded| loaded.1 <= stored.0 || stored.1 <= loaded.0);
+    stored.into_iter().all(is_disjoint)
 }
 
 /// Returns the order that a schedule allows: contractions run on strips of the last loop that moves the output.
@@ -215,7 +231,7 @@ impl Machine<'_> {
         }
         ITERATIONS.fetch_add(counts[0], Ordering::Relaxed);
         let mut iterations = vec![0; counts.len()];
-        if let Some(strips) = reordered(f, nest)
+        if let Some(strips) = reordered(f, nest).filter(|_| nest.gathers.is_empty())
             && holds(&entry, f, nest, &strips, &counts)
         {
             REORDERED.fetch_add(1, Ordering::Relaxed);
@@ -226,8 +242,14 @@ impl Machine<'_> {
             self.inductions(&entry, frame, f, nest, 0, &iterations);
             return true;
         }
+        if !nest.gathers.is_empty() && !is_separate(&entry, f, nest) {
+            return false;
+        }
+        self.gathers = nest.gathers.iter().map(|gather| (gather.block, gather.position)).collect();
         self.iterate(&entry, frame, f, nest, 0, &counts, &mut iterations);
-        true
+        // Then the loops of the bytecode follow from their beginning.
+        MISSED.fetch_add(usize::from(self.missed), Ordering::Relaxed);
+        !std::mem::take(&mut self.missed)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
@@ -250,13 +272,16 @@ impl Machine<'_> {
             }
         }
         for iteration in 0..counts[at] {
+            if self.missed {
+                break;
+            }
             iterations[at] = iteration;
             self.inductions(entry, frame, f, nest, at, iterations);
             for item in &counted.items {
                 match item {
                     Item::Loop(inner) => self.iterate(entry, frame, f, nest, *inner, counts, iterations),
                     Item::Instruction(block, position) => {
-                        if let Some(access) = nest.access(*block, *position) {
+                        if let Some(access) = nest.access(*block, *position).filter(|_| !self.missed) {
                             let (Op::BufferLoad { offset, .. } | Op::BufferStore { offset, .. }) =
                                 &nest.instruction(f, *block, *position).op
                             else {
@@ -321,7 +346,17 @@ impl Machine<'_> {
     fn instruction(&mut self, frame: &mut Frame, f: &Function, block: Block, position: usize) {
         let inst = &f.block(block).instructions[position];
         let (module, state) = (self.module, self.state);
-        let slot = self.evaluate(module, state, frame, f, inst).unwrap_or_else(|error| panic!("{error}\n{f}"));
+        if self.missed {
+            return;
+        }
+        let slot = match self.evaluate(module, state, frame, f, inst) {
+            Ok(slot) => slot,
+            Err(_) if self.gathers.contains(&(block, position)) => {
+                self.missed = true;
+                return;
+            }
+            Err(error) => panic!("{error}\n{f}"),
+        };
         if let ([value], Some(slot)) = (&inst.results[..], slot) {
             frame.slots[value.index()] = slot;
         }
@@ -484,6 +519,22 @@ fn random_sums_run_the_same() {
 #[test]
 fn random_rows_run_the_same() {
     compare_random(0xCBBB_9D5D_C105_9ED8, rows);
+}
+
+#[test]
+fn random_gathers_run_the_same() {
+    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    let (mut done, mut failed, mut found) = (0, 0, 0);
+    for _ in 0..programs(240) {
+        let text = gathers(&mut random);
+        let nests = Nests::of(&Function::new(&verified(&text), 0).unwrap()).found;
+        found += nests.iter().filter(|nest| !nest.gathers.is_empty()).count();
+        let counts = compare(&text, 2000);
+        (done, failed) = (done + counts.0, failed + counts.1);
+    }
+    let missed = MISSED.load(Ordering::Relaxed);
+    let enough = done > programs(400) && failed > programs(30) && found > programs(200) && missed > programs(80);
+    assert!(enough, "{done} {failed} {found} {missed}");
 }
 
 #[test]

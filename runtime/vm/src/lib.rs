@@ -82,8 +82,8 @@ pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{
-    Buffer, Computed, ConstantBytes, Contract, Element, Extended, Grid, GridMut, Number, One, Scalar, TILE, Tile,
-    Tiles, View, keep_iteration_order, settle_memory, settled,
+    Buffer, Computed, ConstantBytes, Contract, Element, Extended, Gather, Grid, GridMut, Misses, Number, One, Scalar,
+    TILE, Tile, Tiles, View, keep_iteration_order, settle_memory, settled,
 };
 pub use call::{CallBuffer, CallReader, CallValues};
 #[doc(hidden)]

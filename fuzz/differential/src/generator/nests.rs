@@ -23,14 +23,14 @@ mod random {
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());
-    let text = match (reduces, source.next(3)) {
-        (true, 0) => loops::sums(&mut source),
-        (true, 1) => loops::rows(&mut source),
-        (true, _) => loops::product(&mut source),
-        (false, _) => loops::program(&mut source),
+    let (text, length) = match (reduces, source.next(4)) {
+        (true, 0) => (loops::sums(&mut source), 8000),
+        (true, 1) => (loops::rows(&mut source), 8000),
+        (true, 2) => (loops::gathers(&mut source), 2000),
+        (true, _) => (loops::product(&mut source), 8000),
+        (false, _) => (loops::program(&mut source), 200),
     };
     *random = source.0;
-    let length = if reduces { 8000 } else { 200 };
     let calls = (0..3).map(|round| {
         let mut arguments = vec![buffer(length, random)];
         arguments.push(if round == 1 { Argument::Same } else { buffer(length, random) });

@@ -356,6 +356,10 @@ impl Values {
     /// buffers, and where it may access elements outside of these: in a call for several, those would be another workgroup's.
     fn bytes_written(&self, kernel: &Function, nests: &Nests) -> Option<u64> {
         let mut written = self.temporaries.clone();
+        // Indices that are computed are not known to be within a workgroup's own part.
+        if nests.found.iter().flat_map(|nest| &nest.gathers).any(|gather| self.temporaries.contains(gather.buffer)) {
+            return None;
+        }
         for (nest, view) in nests.found.iter().flat_map(|nest| nest.views.iter().map(move |view| (nest, view))) {
             if let Some(length) = self.temporaries.get(view.buffer) {
                 (is_within(nest, view, *length) && nest.is_kept_by_its_loops(kernel, &[])).then_some(())?;

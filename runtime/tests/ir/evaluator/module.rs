@@ -140,7 +140,14 @@ impl Module for IrModule {
         let function = self.exports[export as usize].1;
         let convention = self.verified.function(function).unwrap().convention;
         let arguments = slots(buffer.drain(&convention.arguments().collect::<Vec<_>>())?);
-        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames: Vec::new() };
+        let mut machine = Machine {
+            module: self,
+            state: state.downcast()?,
+            stack,
+            frames: Vec::new(),
+            gathers: Vec::new(),
+            missed: false,
+        };
         machine.open(function, arguments)?;
         self.drive(machine, buffer)
     }
@@ -153,7 +160,8 @@ impl Module for IrModule {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         let Suspended { frames, import } = *stack.take_suspended()?;
-        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames };
+        let mut machine =
+            Machine { module: self, state: state.downcast()?, stack, frames, gathers: Vec::new(), missed: false };
         if import && machine.resume()? == Completion::Yielded {
             machine.stack.suspend(Box::new(Suspended { frames: machine.frames, import }));
             return Ok(Completion::Yielded);

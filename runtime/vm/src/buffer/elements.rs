@@ -14,8 +14,11 @@ use super::Buffer;
 use super::region::{Reach, Region};
 use crate::Ref;
 
+mod gather;
 mod tiles;
 
+pub(crate) use gather::elements_of;
+pub use gather::{Gather, Misses};
 pub use tiles::{TILE, Tile, Tiles};
 
 mod sealed {

@@ -59,7 +59,7 @@ pub(crate) struct Store;
 
 /// Reads any number of values that other threads may write meanwhile.
 #[inline(always)]
-unsafe fn read<V: Copy>(address: *const V) -> V {
+pub(crate) unsafe fn read<V: Copy>(address: *const V) -> V {
     // SAFETY: promised by the caller. Read as `V` itself, it would promise that no other thread writes it.
     unsafe { address.cast::<MaybeUninit<V>>().read().assume_init() }
 }

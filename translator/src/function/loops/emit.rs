@@ -1,7 +1,8 @@
 //! Emission of nests: what is checked before them, and their loops.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
+use incarnate_bytecode::index_map::IndexSet;
 use incarnate_bytecode::ir::nest::{
     Access, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Strips,
 };
@@ -13,6 +14,7 @@ use quote::{format_ident, quote};
 use super::super::emitter::{Emitter, lifetime_named};
 use super::super::values::type_of;
 use super::super::{multiversion, shared};
+use super::division::Prepared;
 use super::forms::{Parameters, integer, unsigned};
 use super::merged::Merged;
 use super::strips::{Tile, Way};
@@ -22,12 +24,20 @@ pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) emitter: &'a Emitter<'e, 'm>,
     pub(super) nest: &'a Nest,
     needed: Needed,
+    /// The values that indices of gathers are computed from.
+    pub(super) index_values: IndexSet<Value>,
     /// Whether the emitted code uses the index of each loop.
     pub(super) used_indices: RefCell<Vec<bool>>,
     /// Whether the emitted code uses the trip count of each loop.
     used_counts: RefCell<Vec<bool>>,
     /// The elements that the current strip holds in variables.
     pub(super) tile: RefCell<Tile>,
+    /// The label of the block that is left where the loops of the bytecode must run.
+    pub(super) label: TokenStream,
+    /// Whether the lanes of strips are emitted.
+    pub(super) is_on_strips: Cell<bool>,
+    /// The divisions that loops have prepared.
+    pub(super) prepared: RefCell<Prepared>,
     pub(super) merged: Merged,
     /// Which constants of loops may become parameters.
     pub(super) parameters: Parameters,
@@ -41,9 +51,16 @@ impl Emitter<'_, '_> {
             emitter: self,
             nest,
             needed: Needed::of(self.body.function, nest),
+            index_values: nest.index_values(self.body.function),
             used_indices: RefCell::new(vec![false; nest.loops.len()]),
             used_counts: RefCell::new(vec![false; nest.loops.len()]),
             tile: RefCell::default(),
+            label: {
+                let label = lifetime_named(&format!("nest{index}"));
+                quote!(#label)
+            },
+            is_on_strips: Cell::new(false),
+            prepared: RefCell::default(),
             merged: Merged::default(),
             parameters: Parameters::None,
         };
@@ -87,7 +104,10 @@ impl Writer<'_, '_, '_> {
                 #leave;
             });
         }
-        tokens.extend(self.scheduled(schedule, &quote!(#label))?);
+        tokens.extend(self.gathers(&quote!(#label)));
+        let scheduled = self.scheduled(schedule, &quote!(#label))?;
+        tokens.extend(self.division_conditions(&quote!(#label)));
+        tokens.extend(scheduled);
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
         for induction in &root.inductions {
@@ -168,7 +188,7 @@ impl Writer<'_, '_, '_> {
     /// The iterations of strips.
     fn by_strips(&self, strips: &Strips, label: &TokenStream, steps: &Option<TokenStream>) -> Result<TokenStream> {
         let iterations = match self.way(strips) {
-            Way::Strips => self.strips(strips)?,
+            Way::Strips => self.checked_iterations(self.strips(strips)?, label),
             Way::Tiles => self.tiles(strips)?,
             Way::Loops => {
                 self.stays_in_function();
@@ -234,6 +254,7 @@ impl Writer<'_, '_, '_> {
     /// All iterations of a loop; empty if they have no effect.
     fn iterations(&self, at: usize) -> Result<TokenStream> {
         let counted = &self.nest.loops[at];
+        let prepared = self.prepare_divisions(at);
         let mut body = TokenStream::new();
         for item in &counted.items {
             body.extend(match item {
@@ -247,13 +268,14 @@ impl Writer<'_, '_, '_> {
             .filter(|carried| carried.next != carried.parameter && (at == 0 || self.needed.has(carried.parameter)))
             .collect();
         body.extend(self.assign_carried(&carried));
+        self.forget_divisions(at);
         let iterations = if body.is_empty() || self.merged.is_outer(at) {
             body
         } else {
             let first = self.inductions(at, |_| true);
             let (index, count) = (index(at), self.used_count(at));
             let index = if self.used_indices.borrow()[at] { quote!(#index) } else { quote!(_) };
-            quote!(for #index in 0..#count { #first #body })
+            quote!(#prepared for #index in 0..#count { #first #body })
         };
         // Later code uses even unchanged carried values by their name in the loop.
         if at == 0 {
@@ -384,6 +406,9 @@ impl Writer<'_, '_, '_> {
 
     /// Whether an instruction or access is emitted.
     pub(super) fn is_emitted(&self, block: Block, position: usize) -> bool {
+        if self.nest.gather(block, position).is_some() {
+            return true;
+        }
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         match self.nest.access(block, position) {
             Some(access) => self.is_live(access),
@@ -394,13 +419,20 @@ impl Writer<'_, '_, '_> {
     /// An instruction or access; empty if it is dead.
     pub(super) fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
+        if let Some(at) = self.nest.gather(block, position) {
+            return self.gather(at, inst);
+        }
         let Some(access) = self.nest.access(block, position) else {
             let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
             // Segments that are looked up at each use have no name.
             if !self.needed.has(result) || self.emitter.body.rematerialized(result).is_some() {
                 return Ok(TokenStream::new());
             }
-            let (name, expression) = (self.emitter.name(result), self.emitter.expression(inst)?);
+            let name = self.emitter.name(result);
+            if let Some(divided) = self.nest.division(block, position).and_then(|at| self.division(at)) {
+                return Ok(quote!(let #name = #divided;));
+            }
+            let expression = self.emitter.expression(inst)?;
             let divisor = self.settled_divisor(&inst.op);
             return Ok(quote!(#divisor let #name = #expression;));
         };
@@ -443,6 +475,7 @@ impl Writer<'_, '_, '_> {
                     quote!(#grid.get(#indices))
                 });
                 let value = if is_extended(view.element) { quote!(i32::from(#value)) } else { value };
+                let value = if self.index_values.contains(*result) { quote!(support::settled(#value)) } else { value };
                 quote!(let #name = #value;)
             }
             _ => return Err(Error::internal("a load with several results")),

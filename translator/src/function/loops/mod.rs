@@ -5,8 +5,10 @@
 //! at the same access as the bytecode.
 
 mod contraction;
+mod division;
 mod emit;
 mod forms;
+mod gather;
 mod merged;
 mod passed;
 mod reduction;
@@ -97,6 +99,7 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
         read.push(view.buffer);
         read.extend(view.index.factors());
     });
+    read.extend(nest.gathers.iter().map(|gather| gather.buffer));
     nest.conditions.iter().for_each(|condition| read.extend(condition.form.factors()));
     for counted in &nest.loops {
         read.extend(counted.test.first.factors().chain(counted.test.bound.factors()));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use incarnate_bytecode::ir::nest::{Element, Item, Strips};
+use incarnate_bytecode::ir::nest::{Dividend, Element, Strips};
 use incarnate_bytecode::ir::{Block, Type, Value};
 use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -107,11 +107,20 @@ impl Writer<'_, '_, '_> {
     pub(super) fn way(&self, strips: &Strips) -> Way {
         let is_vectors = || self.density(strips) != Density::Single && strips.lanes == strips.innermost;
         match self.row_of_elements(strips) {
+            _ if self.gathers_lanes(strips) => Way::Strips,
+            _ if !self.nest.gathers.is_empty() => Way::Loops,
             _ if self.is_reduction(strips) => Way::Strips,
             Some(LEAST_STRIP..) if is_vectors() && self.can_be_function(strips) => Way::Strips,
             Some(..LONG_ROW) if !self.only_copies(strips) => Way::Tiles,
             _ => Way::Loops,
         }
+    }
+
+    /// Whether elements are gathered for the lanes of strips, which a function holds in arrays. In loops, LLVM cannot know that what is
+    /// stored is not loaded later.
+    fn gathers_lanes(&self, strips: &Strips) -> bool {
+        let is_of_elements = strips.reductions.is_empty() && strips.lanes == strips.innermost;
+        !self.nest.gathers.is_empty() && is_of_elements && self.can_be_function(strips)
     }
 
     fn density(&self, strips: &Strips) -> Density {
@@ -120,6 +129,10 @@ impl Writer<'_, '_, '_> {
             Some(2) => Density::Even,
             _ => Density::Single,
         };
+        // Several strips of gathers would need more registers than there are.
+        if !self.nest.gathers.is_empty() {
+            return Density::Single;
+        }
         strips.non_aliasing.iter().map(of_view).min().unwrap_or(Density::Adjacent)
     }
 
@@ -161,6 +174,7 @@ impl Writer<'_, '_, '_> {
             let (name, ty) = (grid(*view), self.grid_type(*view, &quote!('_)));
             passed.push(&name, quote!(&#ty), quote!(&#name));
         }
+        self.pass_gathers(&mut passed);
         let counts = strips.reductions.iter().map(|at| self.used_count(*at));
         counts.chain(self.around(strips).map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
@@ -202,6 +216,7 @@ impl Writer<'_, '_, '_> {
         views.sort_unstable();
         let mut varying = BTreeSet::new();
         let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
+        let is_gather = |block: Block, position: usize| self.nest.gather(block, position).is_some();
         for at in self.nest.path(strips.innermost) {
             for induction in &self.nest.loops[at].inductions {
                 if induction.form.loops().contains(&strips.lanes) {
@@ -225,9 +240,14 @@ impl Writer<'_, '_, '_> {
                     varies |= strips.stores.contains(&access.view) || self.depends_on(access.view, strips.lanes);
                 }
                 None => inst.op.visit(|operand| {
-                    read.insert(operand.value());
+                    let is_number = function.ty(operand.value()) != Type::Ref || !is_gather(block, position);
+                    read.extend(Some(operand.value()).filter(|_| is_number));
                     varies |= varying.contains(&operand.value());
                 }),
+            }
+            let division = self.nest.division(block, position).map(|at| &self.nest.divisions[at]);
+            if let Some(Dividend::Form(form)) = division.map(|division| &division.dividend) {
+                read.extend(form.factors());
             }
             defined.extend(inst.results.iter().copied());
             if varies {
@@ -239,13 +259,11 @@ impl Writer<'_, '_, '_> {
         Plan { strips, views, captured, varying }
     }
 
-    /// The live instructions of an iteration of the innermost loop.
+    /// The live instructions of an iteration of the innermost loop and of those around it.
     pub(super) fn live_instructions(&self, strips: &Strips) -> Vec<(Block, usize)> {
-        let items = self.nest.loops[strips.innermost].items.iter().filter_map(|item| match item {
-            Item::Instruction(block, position) => Some((*block, *position)),
-            Item::Loop(_) => None,
-        });
-        items.filter(|(block, position)| self.is_emitted(*block, *position)).collect()
+        let mut instructions = self.nest.instructions_to(strips.innermost);
+        instructions.retain(|(block, position)| self.is_emitted(*block, *position));
+        instructions
     }
 
     /// Whether a view depends on a loop.
@@ -292,7 +310,8 @@ impl Writer<'_, '_, '_> {
             let name = if self.used_indices.borrow()[*at] { quote!(#name) } else { quote!(_) };
             work = quote!(for #name in 0..#count { #work });
         }
-        Ok(quote!(#slices #load #work #store))
+        let (first, before_stores) = self.checks_of_strips().unzip();
+        Ok(quote!(#first #slices #load #work #before_stores #store))
     }
 
     /// One iteration of the reductions for all strips.
@@ -313,8 +332,12 @@ impl Writer<'_, '_, '_> {
             tile.elements.push((*view, quote!(#lanes[lane])));
         }
         self.tile.replace(tile);
+        self.is_on_strips.set(true);
         let (scalar, varying) = self.path_inductions(plan);
         before.extend(scalar);
+        if strips.reductions.is_empty() {
+            before.extend(self.prepare_divisions(strips.innermost));
+        }
         if self.used_indices.borrow()[strips.lanes] {
             let index = index(strips.lanes);
             within.extend(quote!(let #index = first + strip * step + lane;));
@@ -327,13 +350,19 @@ impl Writer<'_, '_, '_> {
             let tokens = self.instruction(block, position)?;
             if varies { within.extend(tokens) } else { before.extend(tokens) }
         }
+        let lanes_of_strip = lanes.first().map(|lanes| {
+            let each = quote!(for (lane, accumulator) in #lanes.iter_mut().enumerate() { #within });
+            self.by_rows(strips.innermost, each)
+        });
+        self.forget_divisions(strips.innermost);
+        self.is_on_strips.set(false);
         self.tile.replace(Tile::default());
-        let Some(lanes) = lanes.first() else { return Err(Error::internal("strips without a store")) };
+        let Some(lanes) = lanes_of_strip else { return Err(Error::internal("strips without a store")) };
         Ok(quote! {
             #[allow(clippy::needless_range_loop, clippy::unused_enumerate_index, reason = "strips index several arrays")]
             for strip in 0..STRIPS {
                 #before
-                for (lane, accumulator) in #lanes.iter_mut().enumerate() { #within }
+                #lanes
             }
         })
     }

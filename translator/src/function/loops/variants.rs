@@ -18,7 +18,9 @@ impl Writer<'_, '_, '_> {
     /// Whether the iterations of strips, or of tiles, have variants of their own. References cannot be captured.
     pub(super) fn has_variants(&self, strips: &Strips) -> bool {
         let is_worthwhile = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
-        (is_worthwhile || self.is_divided(strips)) && self.captures_numbers(&self.plan(strips))
+        self.nest.gathers.is_empty()
+            && (is_worthwhile || self.is_divided(strips))
+            && self.captures_numbers(&self.plan(strips))
     }
 
     /// Whether threads divide the iterations of one of the outer loops: there are many, of constant trip counts, and none computes with the

@@ -113,7 +113,7 @@ impl Contraction {
         let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
         let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
         let index = &nest.views[output].index;
-        if perfect.path.iter().all(|at| index.moves_along(*at)) {
+        if perfect.computes_around || perfect.path.iter().all(|at| index.moves_along(*at)) {
             return None;
         }
         let iteration = Iteration::of(function, nest, needed);

@@ -3,8 +3,8 @@
 //! A loop is counted if a single edge leaves it, and the test there compares a loop-invariant integer with one that each
 //! iteration changes by the same amount. Its trip count is known before the first iteration. A [`Nest`] is a counted loop whose
 //! inner loops are counted, too, and which otherwise contains only arithmetic that cannot fail and accesses to loop-invariant
-//! buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither addresses, bounds nor
-//! conditions.
+//! buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither bounds nor conditions. Loads may
+//! be [`Gather`]s, whose indices are any integers that an iteration computes.
 //!
 //! A back end runs the iterations of the outermost loop that pass the test, and then continues at the loop's header in the
 //! original code: there the test fails as in the bytecode, after the instructions before it. So the test may be anywhere in the
@@ -13,6 +13,8 @@
 mod accumulators;
 mod affine;
 mod contraction;
+mod division;
+mod gather;
 mod kept;
 mod needed;
 mod perfect;
@@ -33,6 +35,8 @@ use core::fmt;
 pub use accumulators::Accumulators;
 pub use affine::{Affine, Term};
 pub use contraction::{Contraction, Factor, Product};
+pub use division::{Dividend, Division};
+pub use gather::Gather;
 pub use needed::Needed;
 pub use reduction::{Reduce, Reduction};
 pub use schedule::{Order, Schedule};
@@ -218,7 +222,7 @@ pub struct Bounded {
 
 /// Counted loops within each other, and what they access. All iterations' accesses are in range where the index of each of the
 /// [`views`](Nest::views) is less than the number of elements, and each of the [`conditions`](Nest::conditions) holds, for all
-/// iterations.
+/// iterations. Whether those of the [`gathers`](Nest::gathers) are is known when the iterations run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nest {
     /// The loops, the outermost first.
@@ -229,6 +233,10 @@ pub struct Nest {
     pub views: Vec<View>,
     /// The accesses, in the order in which they stand.
     pub accesses: Vec<Access>,
+    /// The loads at computed indices, in the order in which they stand.
+    pub gathers: Vec<Gather>,
+    /// The divisions of what loops count, in the order in which they stand.
+    pub divisions: Vec<Division>,
     /// The forms that must not wrap.
     pub conditions: Vec<Bounded>,
 }
@@ -323,6 +331,18 @@ impl Nest {
         }
         path.reverse();
         path
+    }
+
+    /// The instructions of the loops from the outermost one to `to`, in the order in which they run.
+    #[must_use]
+    pub fn instructions_to(&self, to: usize) -> Vec<(Block, usize)> {
+        let path = self.path(to);
+        let items = path.iter().flat_map(|at| &self.loops[*at].items);
+        let instructions = items.filter_map(|item| match item {
+            Item::Instruction(block, position) => Some((*block, *position)),
+            Item::Loop(_) => None,
+        });
+        instructions.collect()
     }
 
     /// Returns an instruction of the nest.

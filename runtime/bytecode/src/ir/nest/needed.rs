@@ -45,6 +45,7 @@ impl Needed {
             pending.extend(form.factors());
         }
         pending.extend(nest.views.iter().map(|view| view.buffer));
+        pending.extend(nest.gathers.iter().flat_map(|gather| [gather.buffer, gather.index]));
         for counted in &nest.loops {
             pending.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
             pending.extend(counted.divisor.iter().flat_map(Affine::factors));
@@ -103,10 +104,11 @@ impl Needed {
         access.stored.is_some() || inst.results.iter().any(|value| self.has(*value))
     }
 
-    /// Returns true if an instruction or access is needed.
+    /// Returns true if an instruction or access is needed. So are all gathers, which may be out of range.
     #[must_use]
     pub fn includes(&self, function: &Function, nest: &Nest, block: Block, position: usize) -> bool {
         match nest.access(block, position) {
+            _ if nest.gather(block, position).is_some() => true,
             Some(access) => self.keeps(function, nest, access),
             None => nest.instruction(function, block, position).results.iter().any(|value| self.has(*value)),
         }

@@ -29,7 +29,7 @@ impl Nest {
             let before = loaded.len();
             for (block, position) in self.instructions() {
                 let inst = self.instruction(function, block, position);
-                let mut depends = self.access(block, position).is_some();
+                let mut depends = self.access(block, position).is_some() || self.gather(block, position).is_some();
                 inst.op.visit(|operand| depends |= loaded.contains(operand.value()));
                 if depends {
                     loaded.extend(inst.results.iter().copied());

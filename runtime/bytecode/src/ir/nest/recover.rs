@@ -4,7 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::zeros;
-use super::{Access, Affine, BailOut, Bounded, Carried, Counted, Element, Item, Needed, Nest, Nests, Test, View};
+use super::{
+    Access, Affine, BailOut, Bounded, Carried, Counted, Element, Gather, Item, Needed, Nest, Nests, Test, View,
+};
 use crate::index_map::IndexMap;
 use crate::ir::function::{Definition, Function, Inst, Positions};
 use crate::ir::graph::Graph;
@@ -40,7 +42,9 @@ pub(super) fn nests(function: &Function) -> Nests {
             taken[index] = true;
             continue;
         }
-        match Recovery::new(function, (&graph, &loops), &positions, index).nest(index) {
+        let recovery = |splits: bool| Recovery::new(function, (&graph, &loops), &positions, index).nest(index, splits);
+        // Results of divisions may be more than indices: then the loop is one.
+        match recovery(true).or_else(|reason| recovery(false).map_err(|_| reason)) {
             Ok(nest) => {
                 taken[index] = true;
                 nests.found.push(nest);
@@ -121,10 +125,13 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    fn nest(mut self, root: usize) -> Result<Nest, BailOut> {
+    /// The nest of a loop. Loops that are several are taken as such if `splits`.
+    fn nest(mut self, root: usize, splits: bool) -> Result<Nest, BailOut> {
         self.shape(root, None, None)?;
         self.hoist();
-        self.split_loops();
+        if splits {
+            self.split_loops();
+        }
         for index in 0..self.shapes.len() {
             self.count(index)?;
         }
@@ -133,6 +140,8 @@ impl<'a> Recovery<'a> {
             hoisted: Vec::new(),
             views: Vec::new(),
             accesses: Vec::new(),
+            gathers: Vec::new(),
+            divisions: Vec::new(),
             conditions: Vec::new(),
         };
         let mut conditions = Vec::new();
@@ -144,6 +153,8 @@ impl<'a> Recovery<'a> {
         nest.hoisted = core::mem::take(&mut self.hoisted);
         nest.loops = self.shapes.iter().map(|shape| shape.counted.clone()).collect();
         self.only_indices(&nest)?;
+        let first = nest.gathers.first().map(|gather| self.inst((gather.block, gather.position)).offset);
+        nest.check_gathers(first)?;
         Ok(nest)
     }
 
@@ -355,6 +366,7 @@ impl<'a> Recovery<'a> {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
                 op if self.function.is_arithmetic(op, self.positions) || self.is_division((block, position)) => {
+                    nest.divisions.extend(self.division(index, (block, position), nest));
                     continue;
                 }
                 _ => return Err(BailOut::Effect(inst.offset)),
@@ -363,7 +375,16 @@ impl<'a> Recovery<'a> {
             if !self.is_invariant(buffer) || self.function.constant_bits(buffer).is_some() {
                 return Err(BailOut::Buffer(inst.offset));
             }
-            let (form, needed) = self.form(offset).ok_or(BailOut::Index(inst.offset))?;
+            let Some((form, needed)) = self.form(offset) else {
+                if stored.is_some() || !self.is_computed_in(index, offset) {
+                    return Err(BailOut::Index(inst.offset));
+                }
+                nest.gathers.push(Gather { block, position, buffer, element, index: offset });
+                if nest.gathers.len() > MAX_VIEWS {
+                    return Err(BailOut::Size);
+                }
+                continue;
+            };
             conditions.extend(needed);
             let is_same = |view: &View| view.buffer == buffer && view.element == element && view.index == form;
             let view = nest.views.iter().position(is_same).unwrap_or_else(|| {

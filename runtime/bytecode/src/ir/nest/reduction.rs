@@ -90,6 +90,9 @@ impl Reduction {
     ) -> Option<Reduction> {
         let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
         let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
+        if perfect.computes_around {
+            return None;
+        }
         let view = &nest.views[output];
         let (outer, mut reductions): (Vec<usize>, Vec<usize>) =
             perfect.path.iter().partition(|at| view.index.moves_along(**at));

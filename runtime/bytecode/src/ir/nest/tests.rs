@@ -25,14 +25,14 @@ fn nests(body: &str) -> Nests {
     Nests::of(&function(body))
 }
 
-fn one(body: &str) -> Nest {
+pub(super) fn one(body: &str) -> Nest {
     let function = function(body);
     let mut nests = Nests::of(&function);
     assert_eq!((nests.found.len(), nests.rejected.len()), (1, 0), "{nests:#?}\n{function}");
     nests.found.remove(0)
 }
 
-fn rejected(body: &str) -> BailOut {
+pub(super) fn rejected(body: &str) -> BailOut {
     let function = function(body);
     let nests = Nests::of(&function);
     assert!(nests.found.is_empty() && nests.rejected.len() == 1, "{nests:#?}\n{function}");
@@ -444,7 +444,7 @@ fn loaded_numbers_may_divide_or_select() {
 }
 
 /// A loop around `body`, which goes from `first` on by `step` as `test` says of %i12:13.
-fn single(first: i64, step: i64, test: &str, body: &str) -> String {
+pub(super) fn single(first: i64, step: i64, test: &str, body: &str) -> String {
     format!(
         "  %i12:13 = vm.const.i64 {first}\n  %i14:15 = vm.const.i64 {step}\n  vm.br ^bb1()\n\
          ^bb1:\n  %i5 = {test}\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\

@@ -18,6 +18,10 @@ impl Step {
         match self {
             Step::Load { into, .. } | Step::Sequence { into, .. } => visit(into, true),
             Step::Store { from, .. } => visit(from, false),
+            Step::Gather { index, into, .. } => {
+                visit(index, false);
+                visit(into, true);
+            }
             Step::Eval { operands, into, .. } => {
                 operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
                 visit(into, true);
@@ -54,7 +58,7 @@ impl Body {
         for mut step in core::mem::take(&mut self.steps) {
             let mut is_serial = match &step {
                 Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
-                Step::Sequence { .. } | Step::Eval { .. } => false,
+                Step::Sequence { .. } | Step::Gather { .. } | Step::Eval { .. } => false,
             };
             let mut result = None;
             step.visit_strips(|strip, is_result| {
@@ -113,6 +117,12 @@ impl Body {
         self.steps.sort_by_key(|step| if is_accumulator(step) { 0 } else { 1 + u8::from(is_store(step)) });
         self.accumulators = accumulators;
         true
+    }
+
+    /// Whether no step follows a store.
+    pub(super) fn stores_last(&self) -> bool {
+        let first = self.steps.iter().position(|step| matches!(step, Step::Store { .. })).unwrap_or(self.steps.len());
+        self.steps[first..].iter().all(|step| matches!(step, Step::Store { .. }))
     }
 
     /// Finds the strips that serial steps take of others.

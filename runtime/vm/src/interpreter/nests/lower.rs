@@ -9,6 +9,7 @@ use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule,
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::copies;
+use super::gather::{self, Gathered};
 use super::kernels::{is_wide, kernel, reduction_kernel, width};
 use super::plan::Known;
 use super::reduce::Reducing;
@@ -80,6 +81,10 @@ impl<'a> Lowering<'a> {
                 is_checked,
             });
         }
+        let mut gathers = Vec::new();
+        for gather in &nest.gathers {
+            gathers.push(Gathered { source: self.source(gather.buffer)?, element: gather.element });
+        }
         let mut inductions = Vec::new();
         let root = &nest.loops[0];
         for induction in &root.inductions {
@@ -103,7 +108,8 @@ impl<'a> Lowering<'a> {
             Schedule::InOrder(_) => self.in_order()?,
             Schedule::Zeros => Work::Nothing,
         };
-        let mut lowered = Nest { scalars: self.scalars, loops, views, conditions, inductions, work, known: None };
+        let mut lowered =
+            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None };
         lowered.known = Known::before(&lowered).map(Box::new);
         Some(lowered)
     }
@@ -225,12 +231,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn strips(&mut self, strips: &nest::Strips) -> Option<Work> {
-        let items = self.nest.loops[strips.innermost].items.clone();
+        let instructions = self.nest.instructions_to(strips.innermost);
         let mut lowering = BodyLowering::new(self);
-        for item in items {
-            if let nest::Item::Instruction(block, position) = item {
-                lowering.instruction(block, position)?;
-            }
+        for (block, position) in instructions {
+            lowering.instruction(block, position)?;
         }
         let mut body = lowering.body;
         let is_separate = !strips.reductions.is_empty() && body.accumulate(&strips.stores);
@@ -247,8 +251,13 @@ impl<'a> Lowering<'a> {
             body.folded = folds.operands.iter().map(|(strip, width)| (names[*strip], *width)).collect();
             body.accumulators.iter_mut().for_each(|pair| *pair = (names[pair.0], names[pair.1]));
         }
+        // Then the iterations before an index that is out of range are those that have stored.
+        let is_ordered = !self.nest.gathers.is_empty();
+        if is_ordered && !(strips.reductions.is_empty() && strips.lanes == strips.innermost && body.stores_last()) {
+            return None;
+        }
         Some(Work::Strips(Box::new(OnStrips {
-            is_ordered: false,
+            is_ordered,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
             reductions: strips.reductions.clone(),
@@ -415,6 +424,13 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
             return self.access(access, &inst.results);
         }
         let [result] = inst.results[..] else { return None };
+        if let Some(at) = nest.gather(block, position) {
+            let gather = &nest.gathers[at];
+            let (index, into) = (self.operand(gather.index)?, self.strip(self.lowering.is_wide(result))?);
+            self.body.steps.push(Step::Gather { gather: at, load: gather::gather(gather.element), index, into });
+            self.strips.insert(result, into);
+            return Some(());
+        }
         match &inst.op {
             Op::Eval { opcode, operands } => {
                 let mut strips = [0; 3];

@@ -7,6 +7,7 @@
 
 mod body;
 mod copies;
+mod gather;
 mod kernels;
 mod lower;
 mod plan;
@@ -119,6 +120,8 @@ enum Step {
     Store { view: usize, from: u16, copy: Copy },
     /// Numbers that iterations step, by their index in [`Body::sequences`].
     Sequence { sequence: usize, into: u16 },
+    /// Copies elements of [`Nest::gathers`] at the indices of a strip into another one.
+    Gather { gather: usize, load: gather::Gather, index: u16, into: u16 },
     /// A vector operation.
     Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
 }
@@ -237,6 +240,7 @@ pub(super) struct Nest {
     scalars: Vec<Scalar>,
     loops: Vec<Counted>,
     views: Vec<View>,
+    gathers: Vec<gather::Gathered>,
     /// Forms that must be within a range.
     conditions: Vec<(Strided, i64, i64)>,
     inductions: Vec<Induction>,

@@ -6,12 +6,13 @@ use super::super::super::buffer::{
 };
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
+use super::gather;
 use super::kernels::width;
 use super::plan::Known;
 use super::reduce::Reducing;
 use super::scalars::{self, Values, read};
 use super::strips::{Computation, Memory, Run, Scratch};
-use super::{Factor, MAX_LOOPS, Nest, OnStrips, Source, View, Work};
+use super::{Factor, MAX_LOOPS, Nest, OnStrips, Source, Work};
 use incarnate_bytecode::ir::nest::{Order, Product};
 use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
@@ -64,20 +65,25 @@ fn attempt(
         // Contractions check their operands themselves.
         if view.is_checked {
             let access = (width(view.element), view.is_written);
-            regions.push(frame.buffer(view)?.region_of(access, values.form(&view.index.base), *reach)?);
+            regions.push(frame.buffer(view.source)?.region_of(access, values.form(&view.index.base), *reach)?);
         }
+    }
+    let mut gathered: SmallVec<[gather::Elements; 4]> = SmallVec::new();
+    for each in &nest.gathers {
+        let stored = nest.views.iter().zip(&regions).filter(|(view, _)| view.is_written).map(|(_, region)| region);
+        gathered.push(gather::Elements::of(frame.buffer(each.source)?, each.element, stored)?);
     }
     let permitted = || permitted(known.steps);
     let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
         Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
         Work::Reduction(reducing, strips) => {
-            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
+            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions, gathered: &gathered };
             (of_strips.reduce(reducing, permitted, memory), &[][..])
         }
         Work::Nothing => (permitted(), &[][..]),
         Work::Strips(strips) => {
-            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
+            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions, gathered: &gathered };
             let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
             (of_strips.run(is_permitted, memory, &mut results), &strips.body.carried[..])
         }
@@ -122,9 +128,9 @@ fn work(nest: &Nest, known: &Known) -> crate::profile::Work {
 }
 
 impl<'a> Frame<'a> {
-    /// The buffer of a view; None where it is null, or another object.
-    fn buffer(&self, view: &View) -> Option<&'a Buffer> {
-        match view.source {
+    /// A buffer; None where it is null, or another object.
+    fn buffer(&self, source: Source) -> Option<&'a Buffer> {
+        match source {
             Source::Register(register) => match self.refs.get(usize::from(register))? {
                 Ref::Buffer(buffer) => Some(buffer),
                 _ => None,
@@ -153,12 +159,17 @@ struct OfStrips<'a> {
     known: &'a Known,
     values: &'a Values<'a>,
     regions: &'a [Region],
+    gathered: &'a [gather::Elements],
 }
 
 impl OfStrips<'_> {
     fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
         let OnStrips { is_ordered, body, .. } = self.strips;
         let is_disjoint = self.is_disjoint();
+        // What it loads is as it was if the plain code follows.
+        if self.nest.has_gathers() && !is_disjoint {
+            return false;
+        }
         if !(if *is_ordered { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
             return false;
         }
@@ -186,6 +197,7 @@ impl OfStrips<'_> {
             body: &self.strips.body,
             views: &self.nest.views,
             regions: self.regions,
+            gathered: self.gathered,
             scalars: self.values.scalars,
             is_accumulated,
         }

@@ -7,6 +7,7 @@ use core::mem::MaybeUninit;
 use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
 use super::copies::{Shape, sequence};
+use super::gather::Elements;
 use super::kernels::{Strips, register_width, width};
 use super::plan::{Dimension, Known, STRIP, Tile, Tiling};
 use super::{Body, Computed, Step, View};
@@ -47,6 +48,8 @@ pub(super) struct Run<'a> {
     pub(super) body: &'a Body,
     pub(super) views: &'a [View],
     pub(super) regions: &'a [Region],
+    /// The elements that are loaded at computed indices.
+    pub(super) gathered: &'a [Elements],
     pub(super) scalars: &'a [u64],
     /// Accumulators stay in strips.
     pub(super) is_accumulated: bool,
@@ -60,6 +63,8 @@ pub(super) struct State {
     addresses: SmallVec<[*const u8; 16]>,
     /// The position in each stream: elements from the first iteration's, or the number.
     positions: SmallVec<[i64; 16]>,
+    /// No computed index was out of range.
+    are_within: bool,
 }
 
 impl State {
@@ -116,8 +121,8 @@ unsafe fn broadcast(is_wide: bool, number: u64, into: *mut u8, count: usize) {
 }
 
 impl Run<'_> {
-    /// Runs all iterations, from the positions of the first; false, and nothing done, without memory for the strips. `results`
-    /// receives what is carried out of the last iteration.
+    /// Runs all iterations, from the positions of the first; false where a computed index is out of range, and, with nothing done, without
+    /// memory for the strips. `results` receives what is carried out of the last iteration.
     ///
     /// # Safety
     /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. Unless loops are
@@ -135,7 +140,7 @@ impl Run<'_> {
             // SAFETY: the strip holds a number since before the first iteration.
             results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
         }
-        true
+        state.are_within
     }
 
     /// The strips and positions before the first iteration, with what is the same in all iterations; None without memory for strips.
@@ -145,7 +150,8 @@ impl Run<'_> {
             let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return None };
             memory.strips = new;
         }
-        let mut state = State { own: SmallVec::new(), addresses: SmallVec::new(), positions: SmallVec::new() };
+        let mut state =
+            State { own: SmallVec::new(), addresses: SmallVec::new(), positions: SmallVec::new(), are_within: true };
         for strip in memory.strips.iter_mut().take(strips) {
             let own = strip.as_mut_ptr().cast::<u8>();
             state.own.push(own);
@@ -393,6 +399,8 @@ impl Run<'_> {
                 }
                 state.addresses[usize::from(*into)] = address;
             }
+            // What follows an index that is out of range is not stored.
+            Step::Store { .. } if !state.are_within => {}
             Step::Store { view, from, copy } => {
                 let (element, strip) = (self.element(*view, state), state.addresses[usize::from(*from)]);
                 // SAFETY: promised by the caller; the strip was computed before, and is only read.
@@ -403,6 +411,13 @@ impl Run<'_> {
                 let shape = &tile.shapes[stream];
                 // SAFETY: a strip has space for the elements of a tile.
                 unsafe { sequence(self.body.sequences[*index].1, state.positions[stream], shape, own) };
+                state.addresses[usize::from(*into)] = own;
+            }
+            Step::Gather { gather, load, index, into } => {
+                let (own, indices) = (state.own(*into), state.address(*index));
+                // SAFETY: the indices were computed before, and are of 64 bits; the result is another strip, with space for the elements
+                // of a tile.
+                state.are_within &= unsafe { load(&self.gathered[*gather], indices.cast(), own, count) };
                 state.addresses[usize::from(*into)] = own;
             }
             Step::Eval { kernel, operands: [first, second, third], into } => {

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::Recovery;
+use crate::index_map::IndexSet;
 use crate::ir::function::{Definition, Function};
-use crate::ir::nest::{Affine, Bounded, Induction};
+use crate::ir::nest::{Affine, Bounded, Dividend, Division, Induction, Nest};
 use crate::ir::op::Op;
 use crate::ir::value::{Block, Type, Value};
 use crate::isa::Opcode;
@@ -127,6 +128,61 @@ impl Recovery<'_> {
         }
     }
 
+    /// Whether it is an iteration of this loop that computes an integer without a form. Otherwise one of a loop around it does: then the
+    /// integer is an invariant of this loop, whose indices are affine forms if it is a nest by itself.
+    pub(super) fn is_computed_in(&mut self, index: usize, integer: Value) -> bool {
+        let (mut pending, mut seen) = (alloc::vec![integer], IndexSet::default());
+        while let Some(value) = pending.pop() {
+            let home = |(block, _): (Block, usize)| self.homes.get(block).copied();
+            let position = self.positions.get(value).filter(|position| home(*position) == Some(index));
+            let Some(position) = position.filter(|_| seen.insert(value, ())) else { continue };
+            let Op::Eval { opcode, operands } = &self.inst(position).op else { return true };
+            let before = pending.len();
+            if is_affine(*opcode) {
+                pending.extend(operands.iter().copied().filter(|operand| self.form(*operand).is_none()));
+            }
+            if pending.len() == before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The division that an instruction is, if it divides what the loop counts.
+    pub(super) fn division(
+        &mut self,
+        index: usize,
+        (block, position): (Block, usize),
+        nest: &Nest,
+    ) -> Option<Division> {
+        let Op::Eval { opcode, operands } = &self.inst((block, position)).op else { return None };
+        let is_rest = match opcode {
+            Opcode::DivI64S | Opcode::DivI64U => false,
+            Opcode::RemI64S | Opcode::RemI64U => true,
+            _ => return None,
+        };
+        let (value, divisor) = (*operands.first()?, number(self.function, *operands.get(1)?)?);
+        if divisor <= 0 {
+            return None;
+        }
+        let result = |division: &Division| self.inst((division.block, division.position)).results.first().copied();
+        let (dividend, most) = match nest.quotient(index, value, result) {
+            Some(at) => {
+                let of = &nest.divisions[at];
+                (Dividend::Quotient(at), of.most / of.divisor + 1)
+            }
+            None => {
+                let (form, conditions) = self.form(value)?;
+                // What the outermost loop counts has the name of its first number, which no iteration but the first finds there.
+                let is_named = form.factors().all(|factor| self.is_invariant(factor));
+                let counts = conditions.is_empty() && is_named && form.constant_stride(index) == Some(1);
+                (counts.then_some(Dividend::Form(form))?, self.shapes[index].counted.added()?)
+            }
+        };
+        let is_small = most.checked_add(divisor).is_some_and(|sum| i32::try_from(sum).is_ok());
+        is_small.then_some(Division { block, position, within: index, dividend, divisor, most, is_rest })
+    }
+
     /// The form of a value that is extended: the same, if it does not wrap.
     fn extended(&mut self, operand: Value, least: i64, greatest: i64) -> Option<Form> {
         let (form, mut conditions) = self.form(operand)?;
@@ -138,6 +194,26 @@ impl Recovery<'_> {
         }));
         Some((form, conditions))
     }
+}
+
+/// Whether a result may have a form where the operands have.
+const fn is_affine(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::AddI32
+            | Opcode::AddI64
+            | Opcode::SubI32
+            | Opcode::SubI64
+            | Opcode::MulI32
+            | Opcode::MulI64
+            | Opcode::FmaI32
+            | Opcode::FmaI64
+            | Opcode::ShlI32
+            | Opcode::ShlI64
+            | Opcode::TruncI64I32
+            | Opcode::ExtI32I64S
+            | Opcode::ExtI32I64U
+    )
 }
 
 /// The number that an integer constant is, signed.
