@@ -1,18 +1,20 @@
 //! Emission of quotients and rests of what loops count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use incarnate_bytecode::ir::nest::{Affine, Dividend, Division};
+use incarnate_bytecode::ir::nest::{Affine, Dividend};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::emit::{Writer, index};
 use super::forms::integer;
 
-/// The divisions that loops around the current instruction have prepared, and all that any loop has.
+/// The divisions that loops have prepared, by their index in [`Nest::divisions`](incarnate_bytecode::ir::nest::Nest::divisions).
 #[derive(Default)]
 pub(super) struct Prepared {
-    current: BTreeSet<usize>,
+    /// Those of the loops around what is emitted: for each the first one of the same number by the same divisor, which has a variable.
+    current: BTreeMap<usize, usize>,
+    /// Those that any loop has prepared.
     all: BTreeSet<usize>,
 }
 
@@ -20,47 +22,55 @@ impl Writer<'_, '_, '_> {
     /// What is divided once, before a loop: the divisions of the first iteration.
     pub(super) fn prepare_divisions(&self, within: usize) -> TokenStream {
         let mut tokens = TokenStream::new();
-        for (at, division) in self.nest.divisions.iter().enumerate().filter(|(_, division)| division.within == within) {
-            let is_prepared = match division.dividend {
-                Dividend::Form(_) => true,
-                Dividend::Quotient(of) => self.prepared.borrow().current.contains(&of),
-            };
-            if !is_prepared || !self.is_emitted(division.block, division.position) {
+        for (at, division) in self.nest.divisions.iter().enumerate() {
+            if division.within != within || !self.is_emitted(division.block, division.position) {
                 continue;
             }
+            let first = match &division.dividend {
+                Dividend::Form(form) => self.first_of(form, within),
+                Dividend::Quotient(of) => match self.variable(*of) {
+                    Some(of) => quote!(#of.quotient(0)),
+                    None => continue,
+                },
+            };
             let mut prepared = self.prepared.borrow_mut();
-            prepared.current.insert(at);
+            let same = prepared.current.values().copied().find(|other| self.is_same(&prepared, *other, at));
+            prepared.current.insert(at, same.unwrap_or(at));
             prepared.all.insert(at);
-            drop(prepared);
-            if self.same_division(at) == at {
+            if same.is_none() {
                 let (name, divisor, most) = (divided(at), integer(division.divisor), integer(division.most));
-                let first = match &division.dividend {
-                    Dividend::Form(form) => self.first_of(form, within),
-                    Dividend::Quotient(of) => {
-                        let of = divided(self.same_division(*of));
-                        quote!(#of.quotient(0))
-                    }
-                };
                 tokens.extend(quote!(let #name = support::Division::<#divisor, #most>::new(#first);));
             }
         }
         tokens
     }
 
+    /// Whether two divisions are of the same number by the same divisor.
+    fn is_same(&self, prepared: &Prepared, one: usize, other: usize) -> bool {
+        let (one, other) = (&self.nest.divisions[one], &self.nest.divisions[other]);
+        (one.within, one.divisor, one.most) == (other.within, other.divisor, other.most)
+            && match (&one.dividend, &other.dividend) {
+                (Dividend::Quotient(one), Dividend::Quotient(other)) => {
+                    prepared.current.get(one) == prepared.current.get(other)
+                }
+                (one, other) => one == other,
+            }
+    }
+
+    /// The variable of a division that a loop has prepared.
+    fn variable(&self, at: usize) -> Option<Ident> {
+        self.prepared.borrow().current.get(&at).map(|first| divided(*first))
+    }
+
     /// The lanes of a strip. Most strips are within one row, so that what is computed from quotients is the same for all lanes: the compiler
     /// sees that where the quotients are.
     pub(super) fn by_rows(&self, within: usize, lanes: TokenStream) -> TokenStream {
         let divisions = self.prepared.borrow().current.clone();
-        let divided: Vec<Ident> = divisions
-            .into_iter()
-            .filter(|at| {
-                let division = &self.nest.divisions[*at];
-                division.within == within
-                    && matches!(division.dividend, Dividend::Form(_))
-                    && self.same_division(*at) == *at
-            })
-            .map(divided)
-            .collect();
+        let is_of_loop = |(at, first): &(&usize, &usize)| {
+            let division = &self.nest.divisions[**at];
+            at == first && division.within == within && matches!(division.dividend, Dividend::Form(_))
+        };
+        let divided: Vec<Ident> = divisions.iter().filter(is_of_loop).map(|(at, _)| divided(*at)).collect();
         if divided.is_empty() {
             return lanes;
         }
@@ -77,7 +87,7 @@ impl Writer<'_, '_, '_> {
 
     /// Forgets the divisions of a loop behind its iterations.
     pub(super) fn forget_divisions(&self, within: usize) {
-        self.prepared.borrow_mut().current.retain(|at| self.nest.divisions[*at].within != within);
+        self.prepared.borrow_mut().current.retain(|at, _| self.nest.divisions[*at].within != within);
     }
 
     /// The conditions under which what was prepared is right: no dividend is negative.
@@ -99,44 +109,22 @@ impl Writer<'_, '_, '_> {
 
     /// The result of a division that a loop has prepared.
     pub(super) fn division(&self, at: usize) -> Option<TokenStream> {
-        self.prepared.borrow().current.contains(&at).then(|| {
-            let division = &self.nest.divisions[at];
-            let (name, step) = (divided(self.same_division(at)), self.step_of(division));
-            if division.is_rest { quote!(#name.rest(#step)) } else { quote!(#name.quotient(#step)) }
-        })
+        let (name, step) = (self.variable(at)?, self.step_of(at));
+        Some(if self.nest.divisions[at].is_rest { quote!(#name.rest(#step)) } else { quote!(#name.quotient(#step)) })
     }
 
     /// How much more is divided than in the first iteration.
-    fn step_of(&self, division: &Division) -> TokenStream {
-        match division.dividend {
-            Dividend::Form(_) => {
-                self.used_indices.borrow_mut()[division.within] = true;
-                let index = index(division.within);
-                quote!(#index as i64)
-            }
-            Dividend::Quotient(of) => {
-                let (name, step) = (divided(self.same_division(of)), self.step_of(&self.nest.divisions[of]));
-                quote!(#name.carry(#step))
-            }
+    fn step_of(&self, at: usize) -> TokenStream {
+        let division = &self.nest.divisions[at];
+        if let Dividend::Quotient(of) = division.dividend
+            && let Some(name) = self.variable(of)
+        {
+            let step = self.step_of(of);
+            return quote!(#name.carry(#step));
         }
-    }
-
-    /// The first division of the same number by the same one.
-    fn same_division(&self, at: usize) -> usize {
-        let divisions = &self.nest.divisions;
-        let is_same = |other: &usize| {
-            let (one, two) = (&divisions[*other], &divisions[at]);
-            self.prepared.borrow().current.contains(other)
-                && (one.within, one.divisor, one.most) == (two.within, two.divisor, two.most)
-                && match (&one.dividend, &two.dividend) {
-                    (Dividend::Form(one), Dividend::Form(two)) => one == two,
-                    (Dividend::Quotient(one), Dividend::Quotient(two)) => {
-                        self.same_division(*one) == self.same_division(*two)
-                    }
-                    _ => false,
-                }
-        };
-        (0..at).find(is_same).unwrap_or(at)
+        self.used_indices.borrow_mut()[division.within] = true;
+        let index = index(division.within);
+        quote!(#index as i64)
     }
 
     /// The value of a form in the first iteration of a loop.

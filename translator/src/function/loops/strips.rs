@@ -335,7 +335,7 @@ impl Writer<'_, '_, '_> {
         self.is_on_strips.set(true);
         let (scalar, varying) = self.path_inductions(plan);
         before.extend(scalar);
-        if strips.reductions.is_empty() {
+        if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
         }
         if self.used_indices.borrow()[strips.lanes] {

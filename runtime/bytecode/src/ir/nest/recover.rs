@@ -366,7 +366,9 @@ impl<'a> Recovery<'a> {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
                 op if self.function.is_arithmetic(op, self.positions) || self.is_division((block, position)) => {
-                    nest.divisions.extend(self.division(index, (block, position), nest));
+                    if nest.divisions.len() < MAX_VIEWS {
+                        nest.divisions.extend(self.division(index, (block, position), nest));
+                    }
                     continue;
                 }
                 _ => return Err(BailOut::Effect(inst.offset)),
