@@ -100,6 +100,24 @@ fn many_loops_and_branches_are_emitted() {
 }
 
 #[test]
+fn chains_of_divisions_are_emitted() {
+    // Two equal chains of quotients of quotients, whose sum is the index of a gather.
+    let chain = "  %i8:9 = vm.div.i64.s %i0:1, %i6:7\n".to_owned()
+        + &"  %i8:9 = vm.div.i64.s %i8:9, %i6:7\n  %i10:11 = vm.add.i64 %i10:11, %i8:9\n".repeat(100);
+    let text = translated(&format!(
+        "vm.module @m version 0\nvm.type !vm.buffer\nvm.export @f\n\
+         vm.func @f(%r0: !vm.buffer, %r1: !vm.buffer) -> () {{\n^b:\n  %i0:1 = vm.const.i64.zero\n  \
+         %i2:3 = vm.const.i64 1\n  %i4:5 = vm.const.i64 16\n  %i6:7 = vm.const.i64 2\n  vm.br ^h()\n^h:\n  \
+         %i10:11 = vm.const.i64.zero\n{chain}{chain}  %i12 = vm.buffer.load.i32 %r0, %i10:11\n  \
+         vm.buffer.store.i32 %i12, %r1, %i0:1\n  %i0:1 = vm.add.i64 %i0:1, %i2:3\n  \
+         %i12 = vm.cmp.lt.i64.s %i0:1, %i4:5\n  vm.cond_br %i12, ^h(), ^x()\n^x:\n  vm.return\n}}\n"
+    ))
+    .unwrap();
+    assert_eq!(text.matches("support::gather_of!").count(), 1, "{text}");
+    assert!(text.contains("support::Division::<2, 14>"), "{text}");
+}
+
+#[test]
 fn values_that_suspensions_save_are_limited() {
     let registers = 1..4_000;
     let values: String = registers.clone().map(|at| format!("  %i{at} = vm.add.i32 %i0, %i0\n")).collect();
