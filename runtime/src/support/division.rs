@@ -1,8 +1,8 @@
 //! Quotients and rests of numbers that follow each other.
 
 /// The division of a number by `DIVISOR`, from which those of the following numbers come: [`quotient`](Division::quotient) and
-/// [`rest`](Division::rest) take how much more is divided, at most `MOST`. Both are constants for the compiler's sake, and their sum is an
-/// `i32`: vectors of such numbers are divided by multiplication, and those of 64 bits are not.
+/// [`rest`](Division::rest) take how much more is divided, from 0 to `MOST`. Both are constants for the compiler's sake. `DIVISOR` is positive,
+/// `MOST` not negative, and their sum an `i32`: vectors of such numbers are divided by multiplication, and those of 64 bits are not.
 #[derive(Clone, Copy, Debug)]
 pub struct Division<const DIVISOR: i64, const MOST: i64> {
     quotient: i64,

@@ -220,7 +220,7 @@ impl Generator<'_> {
     }
 }
 
-fn pair(register: usize) -> String {
+pub fn pair(register: usize) -> String {
     format!("%i{register}:{}", register + 1)
 }
 
@@ -447,61 +447,8 @@ pub fn rows(random: &mut Random) -> String {
     three_loops(&counts, order, &body)
 }
 
-/// Returns a module like that of [`program`] with one nest that stores what it loads at computed indices: quotients and rests of what it counts,
-/// rounded numbers, loaded ones. Some are out of range. Buffers may overlap.
-pub fn gathers(random: &mut Random) -> String {
-    let columns = [1, 3, 4, 7, 8, 15, 16, 17, 24, 31, 32, 33, 56, 63, 64, 70][random.next(16)];
-    let counts = [[1, 2, 3, 5][random.next(4)], columns, 1];
-    let stored = [columns + 2 * random.next(2), 1, 0];
-    let [index, flat, quotient, rest, number] = [80, 82, 84, 86, 88].map(pair);
-    let mut body = index_of(30, random.next(3), &stored);
-    body.push_str(&index_of(82, random.next(40), &[columns, 1, 0]));
-    body.push_str(&format!("  {number} = vm.const.i64 {}\n", [1, 2, 3, 7, 16, 31, 40, 64, 500][random.next(9)]));
-    let sign = ["s", "s", "u"][random.next(3)];
-    body.push_str(&format!("  {quotient} = vm.div.i64.{sign} {flat}, {number}\n"));
-    body.push_str(&format!("  {rest} = vm.rem.i64.{sign} {flat}, {number}\n"));
-    body.push_str(&match random.next(5) {
-        // Rows of two quotients.
-        0 => format!(
-            "  {number} = vm.const.i64 5\n  {index} = vm.rem.i64.s {quotient}, {number}\n  \
-             {quotient} = vm.div.i64.s {quotient}, {number}\n  {index} = vm.fma.i64 {index}, {number}, {quotient}\n  \
-             {index} = vm.add.i64 {index}, {rest}\n"
-        ),
-        1 => format!("  {index} = vm.fma.i64 {quotient}, {number}, {rest}\n"),
-        // Scaled, as in resized images.
-        2 => format!(
-            "  %i58 = vm.cast.si64.f32 {rest}\n  %i59 = vm.const.f32 0.375\n  %i58 = vm.mul.f32 %i58, %i59\n  \
-             %i58 = vm.floor.f32 %i58\n  {index} = vm.cast.f32.si64 %i58\n  {index} = vm.add.i64 {index}, {quotient}\n"
-        ),
-        // Loaded, as of a table.
-        kind => {
-            let loaded = ["vm.buffer.load.i8.u", "vm.buffer.load.i8.s", "vm.buffer.load.i32"][random.next(3)];
-            let mask = [63, 63, 255, -1][random.next(4)];
-            let by = if kind == 3 { &quotient } else { &flat };
-            format!(
-                "  %i58 = {loaded} %r2, {by}\n  {index} = vm.ext.i32.i64.s %i58\n  \
-                 {number} = vm.const.i64 {mask}\n  {index} = vm.and.i64 {index}, {number}\n"
-            )
-        }
-    });
-    let ty = ["f32", "f32", "i32", "i8.s", "i16.u"][random.next(5)];
-    let (of, width) = if ty == "f32" { ("f32", "f32") } else { ("i32", ["i32", "i8"][random.next(2)]) };
-    body.push_str(&format!("  %i50 = vm.buffer.load.{ty} %r0, {index}\n"));
-    if random.next(3) == 0 {
-        body.push_str(&format!(
-            "  %i51 = vm.buffer.load.{width}{} %r2, {}\n",
-            if width == "i8" { ".s" } else { "" },
-            pair(30)
-        ));
-        body.push_str(&format!("  %i50 = vm.add.{of} %i50, %i51\n"));
-    }
-    body.push_str(&format!("  vm.buffer.store.{width} %i50, %r1, {}\n", pair(30)));
-    let order = if random.next(4) == 0 { [1, 0, 2] } else { [0, 1, 2] };
-    three_loops(&counts, order, &body)
-}
-
 /// Computes an index from the counters of three loops.
-fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
+pub fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
     let index = pair(register);
     let mut text = format!("  {index} = vm.const.i64 {base}\n");
     for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
@@ -513,7 +460,7 @@ fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
 }
 
 /// Returns a module whose function runs an iteration in three loops, in an order.
-fn three_loops(counts: &[usize; 3], order: [usize; 3], body: &str) -> String {
+pub fn three_loops(counts: &[usize; 3], order: [usize; 3], body: &str) -> String {
     let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));

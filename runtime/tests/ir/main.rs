@@ -4,6 +4,7 @@
 
 mod coarsening;
 mod evaluator;
+mod gathers;
 mod loops;
 mod nests;
 mod random;

@@ -28,10 +28,10 @@ mod sip_hash;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements, FactorSource};
 pub use contraction::{Computed, Contract, Extended, One, View};
-pub(crate) use elements::elements_of;
 pub use elements::{
     Element, Gather, Grid, GridMut, Misses, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled,
 };
+pub(crate) use elements::{elements_of, is_element};
 pub use layouts::ConstantBytes;
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;

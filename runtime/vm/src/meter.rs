@@ -258,6 +258,14 @@ impl Fuel {
         self.charge_meter(steps)
     }
 
+    /// Gives back what was charged for work that must be done again.
+    #[inline]
+    pub fn give_back(&self, steps: u64) {
+        if let Some(meter) = self.meter.as_ref().filter(|_| steps != 0) {
+            meter.give_back(steps);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn charge_meter(&mut self, steps: u64) -> Result<()> {

@@ -352,6 +352,12 @@ impl Stack {
         steps <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
+    /// Gives back what [`Stack::take_steps`] has taken for a loop nest that could not end: its loops take their own.
+    #[inline]
+    pub fn give_back_steps(&mut self, steps: usize) {
+        self.fuel.give_back(steps as u64);
+    }
+
     /// Checks the time of the call: native functions that work long call it now and then.
     ///
     /// # Errors

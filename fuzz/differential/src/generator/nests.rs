@@ -4,6 +4,8 @@
 use super::{Argument, Call};
 use crate::random::Random;
 
+#[path = "../../../../runtime/tests/ir/gathers.rs"]
+mod gathers;
 #[path = "../../../../runtime/tests/ir/loops.rs"]
 mod loops;
 
@@ -26,7 +28,7 @@ pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let (text, length) = match (reduces, source.next(4)) {
         (true, 0) => (loops::sums(&mut source), 8000),
         (true, 1) => (loops::rows(&mut source), 8000),
-        (true, 2) => (loops::gathers(&mut source), 2000),
+        (true, 2) => (gathers::gathers(&mut source), 2000),
         (true, _) => (loops::product(&mut source), 8000),
         (false, _) => (loops::program(&mut source), 200),
     };

@@ -17,8 +17,8 @@ use crate::Ref;
 mod gather;
 mod tiles;
 
-pub(crate) use gather::elements_of;
 pub use gather::{Gather, Misses};
+pub(crate) use gather::{elements_of, is_element};
 pub use tiles::{TILE, Tile, Tiles};
 
 mod sealed {
@@ -72,6 +72,10 @@ macro_rules! numbers {
                 // SAFETY: no instructions: the register has the same number afterwards, which the compiler does not know.
                 unsafe {
                     core::arch::asm!("/* {0} */", inout(reg) bits, options(nomem, nostack, preserves_flags));
+                }
+                #[cfg(all(not(miri), not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
+                {
+                    bits = core::hint::black_box(bits);
                 }
                 <$type>::from_ne_bytes((bits as $bits).to_ne_bytes())
             }

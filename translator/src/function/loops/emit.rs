@@ -235,7 +235,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The iterations of a loop and of those in it, as an expression.
-    fn steps(&self, at: usize) -> TokenStream {
+    pub(super) fn steps(&self, at: usize) -> TokenStream {
         let count = self.used_count(at);
         let inner = self.nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
         let inner = inner.map(|(inner, _)| self.steps(inner)).reduce(|sum, steps| quote!(#sum.saturating_add(#steps)));
@@ -341,7 +341,7 @@ impl Writer<'_, '_, '_> {
             let inst = self.nest.instruction(function, block, position);
             match self.nest.access(block, position) {
                 Some(access) => found |= access.stored == Some(value),
-                None if inst.results.iter().any(|result| self.needed.has(*result)) => {
+                None if self.needed.includes(function, self.nest, block, position) => {
                     inst.op.visit(|operand| found |= operand.value() == value);
                 }
                 None => {}

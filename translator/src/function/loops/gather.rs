@@ -72,11 +72,26 @@ impl Writer<'_, '_, '_> {
         })
     }
 
+    /// Gives back the steps of an untrusted nest that is left, as the loops of the bytecode take theirs.
+    fn given_back(&self) -> Option<TokenStream> {
+        self.emitter.analysis.untrusted.then(|| {
+            let steps = self.steps(0);
+            quote!(stack.give_back_steps(#steps);)
+        })
+    }
+
     /// The iterations of strips. They leave the nest if an index was out of range.
     pub(super) fn checked_iterations(&self, iterations: TokenStream, label: &TokenStream) -> TokenStream {
         match self.nest.gathers.is_empty() {
             true => iterations,
-            false => quote!(let mut misses = support::Misses::default(); #iterations if misses.any() { break #label; }),
+            false => {
+                let given_back = self.given_back();
+                quote! {
+                    let mut misses = support::Misses::default();
+                    #iterations
+                    if misses.any() { #given_back break #label; }
+                }
+            }
         }
     }
 
@@ -95,8 +110,9 @@ impl Writer<'_, '_, '_> {
             let value = number(quote!(#from.get(#index, &mut misses)));
             return Ok(quote!(let #name = #value;));
         }
-        let (label, value) = (&self.label, number(quote!(element)));
-        Ok(quote!(let #name = match #from.element(#index) { Some(element) => #value, None => break #label };))
+        let (label, value, given_back) = (&self.label, number(quote!(element)), self.given_back());
+        let missed = quote!({ #given_back break #label; });
+        Ok(quote!(let #name = match #from.element(#index) { Some(element) => #value, None => #missed };))
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn bail_out(function: &Function, nest: &Nest, untrusted: bool) -> Opt
         return nest.decides_by_loaded_numbers(function).then_some(LoopOutcome::Racing);
     }
     // Untrusted nests without accesses take their steps at once.
-    nest.accesses.is_empty().then_some(LoopOutcome::WithoutAccess)
+    (nest.accesses.is_empty() && nest.gathers.is_empty()).then_some(LoopOutcome::WithoutAccess)
 }
 
 /// The nests of a function that are emitted.

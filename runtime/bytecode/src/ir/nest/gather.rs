@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::{BailOut, Element, Nest};
+use super::{Element, Nest};
 use crate::index_map::{IndexMap, IndexSet};
 use crate::ir::function::{Function, Inst};
 use crate::ir::value::{Block, Value};
@@ -65,21 +65,12 @@ impl Nest {
         let is_loaded = |view: usize| self.accesses.iter().any(|access| access.view == view && access.stored.is_none());
         !carries && !(0..self.views.len()).any(|view| self.views[view].written && is_loaded(view))
     }
-
-    /// Refuses nests with gathers that cannot run again; `offset` is that of the first one.
-    pub(super) fn check_gathers(&self, offset: Option<u32>) -> Result<(), BailOut> {
-        match offset {
-            Some(offset) if !self.can_run_again() => Err(BailOut::Index(offset)),
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{function, one, rejected, single};
-    use super::*;
-    use crate::ir::nest::Access;
+    use crate::ir::nest::{Access, BailOut, Needed, Order, Schedule};
     use alloc::format;
 
     const TEST: &str = "vm.cmp.lt.i64.s %i12:13, %i10:11";
@@ -110,14 +101,30 @@ mod tests {
         let index = "  %i16:17 = vm.and.i64 %i12:13, %i0:1\n";
         let adds = "  %i5 = vm.buffer.load.i32 %r0, %i12:13\n  %i18 = vm.add.i32 %i18, %i5\n";
         let body = single(0, 1, TEST, &format!("{index}{LOAD}{adds}{STORE}"));
-        assert!(matches!(rejected(&body), BailOut::Index(_)));
+        assert!(matches!(rejected(&body), BailOut::Again(_)));
         let sum = "  %i4 = vm.add.i32 %i4, %i18\n";
         let body = single(0, 1, TEST, &format!("{index}{LOAD}{sum}{STORE}"));
         let body = body.replace("vm.return %i6:7", "%i6:7 = vm.ext.i32.i64.s %i4\n  vm.return %i6:7");
-        assert!(matches!(rejected(&body), BailOut::Index(_)));
+        assert!(matches!(rejected(&body), BailOut::Again(_)));
         // A store is none.
         let body = single(0, 1, TEST, &format!("{index}{LOAD}{}", STORE.replace("%i12:13", "%i16:17")));
         assert!(matches!(rejected(&body), BailOut::Index(_)));
+    }
+
+    /// Whether all indices are in range is not known before the nest runs.
+    #[test]
+    fn nests_of_zeros_that_gather_run() {
+        let body = single(
+            0,
+            1,
+            TEST,
+            &format!("  %i16:17 = vm.and.i64 %i12:13, %i0:1\n{LOAD}  vm.buffer.store.i32 %i20, %r3, %i12:13\n"),
+        );
+        let body = format!("  %i20 = vm.const.i32.zero\n  %r3 = vm.buffer.alloc %i0:1, %i4\n{body}");
+        let (function, nest) = (function(&body), one(&body));
+        assert!(nest.views[0].zeros && nest.gathers.len() == 1);
+        let schedule = Schedule::of(&function, &nest, &Needed::of(&function, &nest), Order::Bytecode);
+        assert!(matches!(schedule, Schedule::Strips(_)), "{schedule:?}");
     }
 
     /// An index that a loop around computes is an invariant of the inner loop, which is a nest with views.

@@ -258,6 +258,9 @@ pub enum BailOut {
     Effect(u32),
     /// The index of the access at a bytecode offset is not an affine form.
     Index(u32),
+    /// The load at a bytecode offset may be out of range, and the loops could not run from their beginning then: the nest carries numbers, or
+    /// loads what it stores.
+    Again(u32),
     /// The buffer of the access at a bytecode offset is not loop-invariant.
     Buffer(u32),
     /// A value of an inner loop is used after it without being carried.
@@ -276,6 +279,9 @@ impl fmt::Display for BailOut {
             BailOut::References(block) => write!(f, "the loop at {block} carries references"),
             BailOut::Effect(offset) => write!(f, "the instruction at {offset:#x} is not arithmetic, or may fail"),
             BailOut::Index(offset) => write!(f, "the index of the access at {offset:#x} is not affine"),
+            BailOut::Again(offset) => {
+                write!(f, "the load at {offset:#x} may be out of range, and what is loaded or carried has changed then")
+            }
             BailOut::Buffer(offset) => {
                 write!(f, "the buffer of the access at {offset:#x} is not loop-invariant")
             }
@@ -333,7 +339,8 @@ impl Nest {
         path
     }
 
-    /// The instructions of the loops from the outermost one to `to`, in the order in which they run.
+    /// The instructions of the loops from the outermost one to `to`, those of outer loops first. What stands behind an inner loop is not used
+    /// in it.
     #[must_use]
     pub fn instructions_to(&self, to: usize) -> Vec<(Block, usize)> {
         let path = self.path(to);

@@ -1,10 +1,12 @@
-//! Nests that schedules are for: all of their work is in the innermost loop.
+//! Nests that schedules are for: all of their accesses are in the innermost loop.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Item, Needed, Nest};
+use crate::index_map::IndexSet;
 use crate::ir::function::Function;
+use crate::ir::value::Value;
 
 /// The order of the float operations that reduce numbers to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Order {
 pub enum BailOut {
     /// It contains accesses outside of its innermost loop.
     Imperfect,
+    /// An inner loop counts from a number that a loop around it computes.
+    Counters,
     /// Iterations carry values other than memory.
     Carried,
     /// It stores nothing, or an iteration stores to a view twice, to views that depend on different loops, or to too many views.
@@ -37,6 +41,7 @@ impl fmt::Display for BailOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BailOut::Imperfect => "there are accesses outside of the innermost loop",
+            BailOut::Counters => "an inner loop counts from a number that a loop around it computes",
             BailOut::Carried => "iterations carry values",
             BailOut::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
             BailOut::OneElement => "everything is reduced to one element",
@@ -64,8 +69,21 @@ impl Perfect {
         if nest.loops.iter().enumerate().any(carries) {
             return Err(BailOut::Carried);
         }
+        if computes_around && counts_from_computed(nest, needed, function) {
+            return Err(BailOut::Counters);
+        }
         Ok(Perfect { innermost, computes_around, path: nest.path(innermost) })
     }
+}
+
+/// Whether an inner loop counts from a number that an iteration of a loop around it computes. Back ends compute what counts before all else.
+fn counts_from_computed(nest: &Nest, needed: &Needed, function: &Function) -> bool {
+    let mut computed: IndexSet<Value> = IndexSet::default();
+    for (block, position) in nest.instructions() {
+        computed.extend(nest.instruction(function, block, position).results.iter().copied());
+    }
+    let mut inductions = nest.loops[1..].iter().flat_map(|counted| &counted.inductions);
+    inductions.any(|each| needed.has(each.parameter) && each.initial.is_some_and(|initial| computed.contains(initial)))
 }
 
 /// The loop that holds all accesses, with nothing but it and arithmetic in those around it, and whether there is any.
@@ -89,5 +107,28 @@ fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<(usize
             Some(_) if accesses => return Err(BailOut::Imperfect),
             Some(inner) => (at, computes_around) = (inner, computes_around || computes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{function, nested, one};
+    use super::super::{Schedule, schedule::BailOut};
+    use super::*;
+
+    #[test]
+    fn arithmetic_around_the_innermost_loop_is_computed_on_strips() {
+        let of = |body: &str| {
+            let (function, nest) = (function(body), one(body));
+            Schedule::of(&function, &nest, &Needed::of(&function, &nest), Order::Bytecode)
+        };
+        let around = nested("  %i5 = vm.trunc.i64.i32 %i18:19\n  vm.buffer.store.i32 %i5, %r0, %i16:17\n", "");
+        let around = around.replace("%r0, %i16:17", "%r0, %i12:13");
+        assert!(matches!(of(&around), Schedule::Strips(_)), "{:?}", of(&around));
+        // But not what an inner loop counts from.
+        let inner = "  %i5 = vm.trunc.i64.i32 %i22:23\n  vm.buffer.store.i32 %i5, %r0, %i12:13\n  \
+            %i22:23 = vm.add.i64 %i22:23, %i8:9\n";
+        let counts = nested(inner, "").replace("%i7->%i17)", "%i7->%i17, %i18->%i22, %i19->%i23)");
+        assert_eq!(of(&counts), Schedule::InOrder(BailOut::Counters));
     }
 }

@@ -8,7 +8,7 @@ use crate::ir::value::Value;
 
 impl Nest {
     /// True if a loaded number divides or selects. Otherwise a number that another thread changes during the nest, and that
-    /// differs from one use of it to the next, changes numbers in memory and numbers that the nest carries out, and nothing
+    /// differs from one use of it to the next, changes numbers in memory, numbers that the nest carries out and indices of gathers, which are settled, and nothing
     /// else.
     #[must_use]
     pub fn decides_by_loaded_numbers(&self, function: &Function) -> bool {

@@ -42,9 +42,14 @@ pub(super) fn nests(function: &Function) -> Nests {
             taken[index] = true;
             continue;
         }
-        let recovery = |splits: bool| Recovery::new(function, (&graph, &loops), &positions, index).nest(index, splits);
-        // Results of divisions may be more than indices: then the loop is one.
-        match recovery(true).or_else(|reason| recovery(false).map_err(|_| reason)) {
+        let recovery = || Recovery::new(function, (&graph, &loops), &positions, index);
+        let mut first = recovery();
+        // Results of divisions may be more than indices: then a loop that could be several is one.
+        let nest = match first.nest(index, true) {
+            Err(reason) if !first.splits.is_empty() => recovery().nest(index, false).map_err(|_| reason),
+            nest => nest,
+        };
+        match nest {
             Ok(nest) => {
                 taken[index] = true;
                 nests.found.push(nest);
@@ -126,7 +131,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// The nest of a loop. Loops that are several are taken as such if `splits`.
-    fn nest(mut self, root: usize, splits: bool) -> Result<Nest, BailOut> {
+    fn nest(&mut self, root: usize, splits: bool) -> Result<Nest, BailOut> {
         self.shape(root, None, None)?;
         self.hoist();
         if splits {
@@ -153,9 +158,12 @@ impl<'a> Recovery<'a> {
         nest.hoisted = core::mem::take(&mut self.hoisted);
         nest.loops = self.shapes.iter().map(|shape| shape.counted.clone()).collect();
         self.only_indices(&nest)?;
-        let first = nest.gathers.first().map(|gather| self.inst((gather.block, gather.position)).offset);
-        nest.check_gathers(first)?;
-        Ok(nest)
+        match nest.gathers.first() {
+            Some(gather) if !nest.can_run_again() => {
+                Err(BailOut::Again(self.inst((gather.block, gather.position)).offset))
+            }
+            _ => Ok(nest),
+        }
     }
 
     /// Checks that results of divisions of integers are used only in indices.

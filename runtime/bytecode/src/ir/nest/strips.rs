@@ -33,7 +33,7 @@ pub struct Strips {
     pub reductions: Vec<usize>,
     /// The other views that are loaded.
     pub non_aliasing: Vec<usize>,
-    /// The loop that contains the instructions.
+    /// The loop that contains the accesses.
     pub innermost: usize,
 }
 

@@ -130,7 +130,7 @@ fn in_order(body: &str) -> InOrder {
 const TEST: &str = "vm.cmp.lt.i64.s %i12:13, %i10:11";
 
 /// Two loops of 16 iterations, %i12:13 and in it %i16:17; %i18:19 is twice the outer one's. `behind` follows the inner loop.
-fn nested(inner: &str, behind: &str) -> String {
+pub(super) fn nested(inner: &str, behind: &str) -> String {
     format!(
         "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
          ^bb1:\n  %i5 = {TEST}\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\

@@ -91,6 +91,7 @@ impl Nest {
     pub(super) fn stores_zeros_to_zeros(&self, function: &Function) -> bool {
         let is_zero = |value: Value| function.constant_bits(value) == Some(0);
         !self.accesses.is_empty()
+            && self.gathers.is_empty()
             && self.accesses.iter().all(|access| access.stored.is_some_and(is_zero) && self.views[access.view].zeros)
             && self.loops.iter().all(|counted| counted.carried.is_empty())
     }

@@ -25,7 +25,7 @@ pub struct Gather<'a, T> {
 pub struct Misses(bool);
 
 impl Misses {
-    /// Whether one was: what the loops have stored then is not what they should have.
+    /// Whether there was none at one of them: the loops of the bytecode must run then.
     #[inline(always)]
     #[must_use]
     pub const fn any(self) -> bool {
@@ -42,8 +42,7 @@ impl<T: Element> Gather<'_, T> {
     #[inline(always)]
     #[must_use]
     pub fn get(&self, index: i64, misses: &mut Misses) -> T {
-        let (number, (first, count)) = (index as u64, self.stored);
-        let is_within = (number < self.count) & (number.wrapping_sub(first) >= count);
+        let is_within = is_element(index, self.count, self.stored);
         misses.0 |= !is_within;
         let index = if is_within { index } else { 0 };
         // SAFETY: less than the number of elements, or the first one, which there is: `Ref::gather` has checked that they are aligned
@@ -69,6 +68,13 @@ impl<T: Element> Gather<'_, T> {
             ..self
         }
     }
+}
+
+/// Whether there is an element at an index, of so many in number, which is none of those that are stored: the first one, and how many.
+#[inline(always)]
+pub(crate) const fn is_element(index: i64, count: u64, (first, stored): (u64, u64)) -> bool {
+    let number = index as u64;
+    (number < count) & (number.wrapping_sub(first) >= stored)
 }
 
 /// Adds the elements with bytes at the addresses `span` to those of a range: the first one, and how many. `first` is the address of the first of

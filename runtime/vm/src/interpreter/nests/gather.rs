@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "elements at indices that are compared with the number of elements")]
 
 use super::super::super::buffer::lines::{Convert, read};
-use super::super::super::buffer::{Buffer, Reach, Region, elements_of, settled};
+use super::super::super::buffer::{Buffer, Reach, Region, elements_of, is_element, settled};
 use super::kernels::width;
 use super::{Nest, Source};
 use incarnate_bytecode::ir::nest::Element;
@@ -68,8 +68,7 @@ unsafe fn gather_as<T: Convert>(from: &Elements, indices: *const i64, into: *mut
         // SAFETY: the caller promises an index there. It may be an element in memory, of which another thread makes another number: it is
         // one number when it is compared.
         let index = settled(unsafe { read(indices.add(at)) });
-        let (number, (first, stored)) = (index as u64, from.stored);
-        let is_within = number < from.count && number.wrapping_sub(first) >= stored;
+        let is_within = is_element(index, from.count, from.stored);
         are_within &= is_within;
         let index = if is_within { index as usize } else { 0 };
         // SAFETY: less than the number of elements, or the first one, which there is: `Elements::of` has checked that they are within the

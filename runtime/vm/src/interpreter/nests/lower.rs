@@ -251,7 +251,7 @@ impl<'a> Lowering<'a> {
             body.folded = folds.operands.iter().map(|(strip, width)| (names[*strip], *width)).collect();
             body.accumulators.iter_mut().for_each(|pair| *pair = (names[pair.0], names[pair.1]));
         }
-        // Then the iterations before an index that is out of range are those that have stored.
+        // In order, so that only iterations before an index that is out of range have stored.
         let is_ordered = !self.nest.gathers.is_empty();
         if is_ordered && !(strips.reductions.is_empty() && strips.lanes == strips.innermost && body.stores_last()) {
             return None;

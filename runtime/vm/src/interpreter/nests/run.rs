@@ -28,23 +28,31 @@ pub(in super::super) struct Frame<'a> {
     pub(in super::super) refs: &'a [Ref],
 }
 
-/// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps.
+/// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps. Returns those that
+/// were taken although the plain code must run.
 pub(in super::super) fn run(
     nest: &Nest,
     frame: &mut Frame<'_>,
     scratch: &mut Scratch,
     permitted: impl FnOnce(usize) -> bool,
-) {
-    // None where the plain code must run.
-    let _ = attempt(nest, frame, scratch, permitted);
+) -> usize {
+    let mut taken = 0;
+    let permitted = |steps: usize| {
+        let is_permitted = permitted(steps);
+        taken = if is_permitted { steps } else { 0 };
+        is_permitted
+    };
+    let done = attempt(nest, frame, scratch, permitted);
+    if done == Some(true) { 0 } else { taken }
 }
 
+/// Whether the iterations have run. None where a check fails.
 fn attempt(
     nest: &Nest,
     frame: &mut Frame<'_>,
     Scratch { scalars, known, memory }: &mut Scratch,
     permitted: impl FnOnce(usize) -> bool,
-) -> Option<()> {
+) -> Option<bool> {
     scalars::compute(nest, frame.words, scalars)?;
     let values = Values { scalars };
     let known: &Known = match &nest.known {
@@ -70,6 +78,7 @@ fn attempt(
     }
     let mut gathered: SmallVec<[gather::Elements; 4]> = SmallVec::new();
     for each in &nest.gathers {
+        // No contraction has any, so that there is a region for each view.
         let stored = nest.views.iter().zip(&regions).filter(|(view, _)| view.is_written).map(|(_, region)| region);
         gathered.push(gather::Elements::of(frame.buffer(each.source)?, each.element, stored)?);
     }
@@ -104,7 +113,7 @@ fn attempt(
             step(frame.words, usize::from(induction.register), induction.is_wide, advance);
         }
     }
-    Some(())
+    Some(done)
 }
 
 /// What all iterations do.
@@ -166,11 +175,13 @@ impl OfStrips<'_> {
     fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
         let OnStrips { is_ordered, body, .. } = self.strips;
         let is_disjoint = self.is_disjoint();
-        // What it loads is as it was if the plain code follows.
+        // What is loaded at computed indices is as it was if the plain code follows.
         if self.nest.has_gathers() && !is_disjoint {
             return false;
         }
-        if !(if *is_ordered { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
+        // Serial steps run for one iteration after the other, all others for those of a strip.
+        let is_in_order = *is_ordered && !body.serial.is_empty();
+        if !(if is_in_order { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
             return false;
         }
         let run = self.iterations(is_disjoint && !body.accumulators.is_empty());
