@@ -23,7 +23,7 @@ pub struct Gather {
     pub buffer: Value,
     /// Type of the elements.
     pub element: Element,
-    /// The index, in elements: an `i64`, which is an unsigned number.
+    /// The index, in elements: an `i64`, which is an unsigned number. Where the nest stores to that element, it counts as out of range.
     pub index: Value,
 }
 

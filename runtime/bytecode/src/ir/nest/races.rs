@@ -8,8 +8,8 @@ use crate::ir::value::Value;
 
 impl Nest {
     /// True if a loaded number divides or selects. Otherwise a number that another thread changes during the nest, and that
-    /// differs from one use of it to the next, changes numbers in memory, numbers that the nest carries out and indices of gathers, which are settled, and nothing
-    /// else.
+    /// differs from one use of it to the next, changes numbers in memory, numbers that the nest carries out and indices of gathers,
+    /// and nothing else. Back ends settle what such an index is computed from.
     #[must_use]
     pub fn decides_by_loaded_numbers(&self, function: &Function) -> bool {
         let loaded = self.loaded_numbers(function);
