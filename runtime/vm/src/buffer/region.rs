@@ -88,4 +88,11 @@ impl Buffer {
         let address = |element: i64| data.addr() + element as usize * width;
         Some(Region { origin: data.wrapping_add(base as usize * width), span: address(first)..address(last + 1) })
     }
+
+    /// All elements of a width, a power of two, for loads at any index, and their number. None where there are none, or they are not aligned.
+    pub(crate) fn all_elements(&self, width: usize) -> Option<(Region, u64)> {
+        let count = self.length / width;
+        let region = self.region_of((width, false), 0, Reach::of([(count, 1)].into_iter()))?;
+        (count != 0).then_some((region, count as u64))
+    }
 }

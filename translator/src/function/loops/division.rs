@@ -91,7 +91,8 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The conditions under which what was prepared is right: no dividend is negative.
-    pub(super) fn division_conditions(&self, label: &TokenStream) -> TokenStream {
+    pub(super) fn division_conditions(&self) -> TokenStream {
+        let label = &self.label;
         let mut forms: Vec<&Affine> = Vec::new();
         for at in &self.prepared.borrow().all {
             if let Dividend::Form(form) = &self.nest.divisions[*at].dividend

@@ -79,7 +79,7 @@ impl Emitter<'_, '_> {
 
 impl Writer<'_, '_, '_> {
     fn nest(&self, index: u32, schedule: &Schedule) -> Result<TokenStream> {
-        let label = lifetime_named(&format!("nest{index}"));
+        let label = &self.label;
         let leave = quote!(else { break #label; });
         let mut tokens = TokenStream::new();
         for condition in &self.nest.conditions {
@@ -104,9 +104,9 @@ impl Writer<'_, '_, '_> {
                 #leave;
             });
         }
-        tokens.extend(self.gathers(&quote!(#label)));
-        let scheduled = self.scheduled(schedule, &quote!(#label))?;
-        tokens.extend(self.division_conditions(&quote!(#label)));
+        tokens.extend(self.gathers());
+        let scheduled = self.scheduled(schedule)?;
+        tokens.extend(self.division_conditions());
         tokens.extend(scheduled);
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
@@ -158,7 +158,8 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The iterations, as a schedule runs them, after the last checks.
-    fn scheduled(&self, schedule: &Schedule, label: &TokenStream) -> Result<TokenStream> {
+    fn scheduled(&self, schedule: &Schedule) -> Result<TokenStream> {
+        let label = &self.label;
         // Without the steps, the original loop takes those that are left, and fails.
         let permitted = self.emitter.analysis.untrusted.then(|| {
             let steps = self.steps(0);
@@ -175,7 +176,7 @@ impl Writer<'_, '_, '_> {
                 let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
                 Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
-            Schedule::Strips(strips) => self.by_strips(strips, label, &steps),
+            Schedule::Strips(strips) => self.by_strips(strips, &steps),
             Schedule::InOrder(_) => {
                 self.stays_in_function();
                 let iterations = self.iterations(0)?;
@@ -186,9 +187,10 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The iterations of strips.
-    fn by_strips(&self, strips: &Strips, label: &TokenStream, steps: &Option<TokenStream>) -> Result<TokenStream> {
+    fn by_strips(&self, strips: &Strips, steps: &Option<TokenStream>) -> Result<TokenStream> {
+        let label = &self.label;
         let iterations = match self.way(strips) {
-            Way::Strips => self.checked_iterations(self.strips(strips)?, label),
+            Way::Strips => self.checked_iterations(self.strips(strips)?),
             Way::Tiles => self.tiles(strips)?,
             Way::Loops => {
                 self.stays_in_function();
@@ -406,14 +408,7 @@ impl Writer<'_, '_, '_> {
 
     /// Whether an instruction or access is emitted.
     pub(super) fn is_emitted(&self, block: Block, position: usize) -> bool {
-        if self.nest.gather(block, position).is_some() {
-            return true;
-        }
-        let inst = self.nest.instruction(self.emitter.body.function, block, position);
-        match self.nest.access(block, position) {
-            Some(access) => self.is_live(access),
-            None => inst.results.iter().any(|result| self.needed.has(*result)),
-        }
+        self.needed.includes(self.emitter.body.function, self.nest, block, position)
     }
 
     /// An instruction or access; empty if it is dead.

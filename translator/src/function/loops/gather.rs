@@ -11,7 +11,8 @@ use super::passed::Passed;
 impl Writer<'_, '_, '_> {
     /// Borrows the buffers of gathers, and checks that nothing is stored to what the nest loads: where an index is out of range, the loops of
     /// the bytecode run after it.
-    pub(super) fn gathers(&self, label: &TokenStream) -> TokenStream {
+    pub(super) fn gathers(&self) -> TokenStream {
+        let label = &self.label;
         let mut tokens = TokenStream::new();
         if self.nest.gathers.is_empty() {
             return tokens;
@@ -81,11 +82,11 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The iterations of strips. They leave the nest if an index was out of range.
-    pub(super) fn checked_iterations(&self, iterations: TokenStream, label: &TokenStream) -> TokenStream {
+    pub(super) fn checked_iterations(&self, iterations: TokenStream) -> TokenStream {
         match self.nest.gathers.is_empty() {
             true => iterations,
             false => {
-                let given_back = self.given_back();
+                let (label, given_back) = (&self.label, self.given_back());
                 quote! {
                     let mut misses = support::Misses::default();
                     #iterations

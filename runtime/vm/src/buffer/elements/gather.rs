@@ -8,7 +8,6 @@ use core::ptr::NonNull;
 
 use super::{Element, Grid, GridMut, load};
 use crate::Ref;
-use crate::buffer::region::Reach;
 
 /// The elements of a buffer that a nest loads at indices that its iterations compute.
 pub struct Gather<'a, T> {
@@ -107,13 +106,9 @@ impl Ref {
     #[must_use]
     pub unsafe fn gather<T: Element>(&self) -> Option<Gather<'_, T>> {
         let Ref::Buffer(buffer) = self else { return None };
-        let count = buffer.length() as usize / size_of::<T>();
-        if count == 0 {
-            return None;
-        }
-        let region = buffer.region_of((size_of::<T>(), false), 0, Reach::of([(count, 1)].into_iter()))?;
+        let (region, count) = buffer.all_elements(size_of::<T>())?;
         let origin = NonNull::new(region.origin.cast())?;
-        Some(Gather { origin, count: count as u64, stored: (0, 0), buffer: PhantomData })
+        Some(Gather { origin, count, stored: (0, 0), buffer: PhantomData })
     }
 }
 

@@ -86,7 +86,7 @@ impl Body {
     pub(super) fn accumulate(&mut self, stores: &[usize]) -> bool {
         let is_load = |step: &Step| matches!(step, Step::Load { .. });
         let is_store = |step: &Step| matches!(step, Step::Store { .. });
-        let first_store = self.steps.iter().position(is_store).unwrap_or(self.steps.len());
+        let first_store = self.first_store();
         if self.steps[first_store..].iter().any(is_load) {
             return false;
         }
@@ -119,10 +119,14 @@ impl Body {
         true
     }
 
+    /// The position of the first store; the number of steps where there is none.
+    fn first_store(&self) -> usize {
+        self.steps.iter().position(|step| matches!(step, Step::Store { .. })).unwrap_or(self.steps.len())
+    }
+
     /// Whether no step follows a store.
     pub(super) fn stores_last(&self) -> bool {
-        let first = self.steps.iter().position(|step| matches!(step, Step::Store { .. })).unwrap_or(self.steps.len());
-        self.steps[first..].iter().all(|step| matches!(step, Step::Store { .. }))
+        self.steps[self.first_store()..].iter().all(|step| matches!(step, Step::Store { .. }))
     }
 
     /// Finds the strips that serial steps take of others.

@@ -2,9 +2,9 @@
 #![allow(unsafe_code, reason = "elements at indices that are compared with the number of elements")]
 
 use super::super::super::buffer::lines::{Convert, read};
-use super::super::super::buffer::{Buffer, Reach, Region, elements_of, is_element, settled};
+use super::super::super::buffer::{Buffer, Region, elements_of, is_element, settled};
+use super::Source;
 use super::kernels::width;
-use super::{Nest, Source};
 use incarnate_bytecode::ir::nest::Element;
 
 /// A buffer that iterations load from at computed indices.
@@ -30,12 +30,11 @@ impl Elements {
         element: Element,
         stored: impl Iterator<Item = &'r Region>,
     ) -> Option<Elements> {
-        let (width, bytes) = (width(element), buffer.length() as usize);
-        let count = bytes / width;
-        let region = buffer.region_of((width, false), 0, Reach::of([(count, 1)].into_iter())).filter(|_| count != 0)?;
-        let all = (width, count as u64);
-        let stored = stored.fold((0, 0), |others, each| elements_of(region.origin.addr(), all, others, &each.span));
-        Some(Elements { region, count: count as u64, stored })
+        let width = width(element);
+        let (region, count) = buffer.all_elements(width)?;
+        let first = region.origin.addr();
+        let stored = stored.fold((0, 0), |others, each| elements_of(first, (width, count), others, &each.span));
+        Some(Elements { region, count, stored })
     }
 }
 
@@ -76,13 +75,6 @@ unsafe fn gather_as<T: Convert>(from: &Elements, indices: *const i64, into: *mut
         unsafe { numbers.add(at).write(read(elements.add(index)).extended()) };
     }
     are_within
-}
-
-impl Nest {
-    /// Whether it loads at computed indices.
-    pub(super) fn has_gathers(&self) -> bool {
-        !self.gathers.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ impl OfStrips<'_> {
         let OnStrips { is_ordered, body, .. } = self.strips;
         let is_disjoint = self.is_disjoint();
         // What is loaded at computed indices is as it was if the plain code follows.
-        if self.nest.has_gathers() && !is_disjoint {
+        if !self.nest.gathers.is_empty() && !is_disjoint {
             return false;
         }
         // Serial steps run for one iteration after the other, all others for those of a strip.
