@@ -355,8 +355,8 @@ impl<N: Copy> Drive<'_, N> {
                 let is_even = self.plan.columns.innermost().right == 2;
                 let by_width = if is_even { self.tiles.separate_even } else { self.tiles.separate };
                 let sizes = by_width[vectors - 1];
-                // A tile of more rows than usual is for all rows alone.
-                return &sizes[usize::from(sizes[0].0 > self.plan.tile_rows.max(TILE_ROWS))..];
+                let first = sizes.iter().position(|(rows, _)| *rows <= self.plan.tile_rows);
+                return &sizes[first.unwrap_or(0)..];
             }
             Packing::Transposed => self.tiles.transposed,
             Packing::Across => self.tiles.across,

@@ -1,12 +1,14 @@
 //! What is done with a contraction: which loops are rows, columns and sums, what is packed, and the tile in registers.
 
 mod explained;
+mod tiling;
 
-use super::blocking::{GAXPY_COLUMNS, PANEL, PRODUCTS};
+use super::blocking::{PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
 use super::operand::OperandKind;
 use super::tile::Row;
+use tiling::{TILE, Tiling};
 
 /// Where vectors of the right operand are loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +122,10 @@ impl Cut {
         let are_rows_adjacent = has_adjacent_numbers && plan.rows.innermost().left == products as i64;
         let inner = plan.sums.as_slice().iter().skip(1);
         let period = inner.fold(1usize, |period, each| period.saturating_mul(each.count)).max(1);
+        let lines = match plan.packing {
+            Packing::Separate => plan.lines_of_windows(plan.rows.as_slice(), &plan.columns.innermost()),
+            _ => 0,
+        };
         let (count, each) = if period <= PRODUCTS { (products / period, period) } else { (products, 1) };
         let passes = count.div_ceil(PRODUCTS / each).max(1);
         let pass = (count.div_ceil(passes) * each).max(1);
@@ -139,7 +145,7 @@ impl Cut {
             step: Row { output: step.output as isize, left: step.left as isize, right: step.right as isize },
             has_adjacent_numbers,
             distance,
-            lines: plan.lines_of_windows(),
+            lines,
             are_rows_adjacent,
         }
     }
@@ -328,14 +334,11 @@ impl Plan {
         let (is_left_computed, is_computed) = if self.is_swapped { (right, left) } else { (left, right) };
         let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
         let innermost = self.columns.innermost();
+        let outer = self.columns.as_slice().split_last().map_or(&[][..], |(_, outer)| outer);
         let runs = self.columns.count() / innermost.count.max(1);
         let run = if runs == 1 { columns } else { innermost.count };
-        let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, runs, run);
-        let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), false, rows, 1, columns);
-        // A tile of all rows, if there is one.
-        let of_all = machine.separate_whole.first() == Some(&runs);
-        let separate = if of_all { machine.separate_whole } else { machine.separate };
-        let separate = Tiling::of(machine.lanes, (separate.len(), separate), true, runs, rows, run);
+        let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), rows, runs, run);
+        let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), rows, 1, columns);
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are. Two
         // chunks are the shorter ones, which overlap.
         let vectors = runs * run.div_ceil(machine.lanes);
@@ -361,16 +364,13 @@ impl Plan {
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
         let (is_adjacent, is_even) = (is_loadable(1), is_loadable(2));
-        // Of every second element, vectors are made of two; those that are not whole are loaded number by number.
-        let parts = if innermost.count.is_multiple_of(machine.lanes) { 0 } else { runs * NUMBER_BY_NUMBER };
-        let splitting = if is_even { separate.vectors_loaded + parts } else { 0 };
         let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
         let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
         let is_near = innermost.right.unsigned_abs() < 1 << 16;
         // The columns of two vectors are in more lines than a set has, if all of them compete for one.
         let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
         let transposed =
-            Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), false, rows, runs, innermost.count);
+            Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
         let transposed = Tiling { busy: transposed.busy.saturating_add(transposing), ..transposed };
         // The last columns are left to another contraction only where they are the end of all.
@@ -379,6 +379,8 @@ impl Plan {
         let gaxpy = Tiling::gaxpy(machine.lanes, runs, run);
         let is_gaxpy =
             is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
+        let separate =
+            Tiling::separate(machine, self.lines_of_windows(outer, &innermost), (runs, run), innermost.right);
         // Of a layout's panel, one that loads a part of each line would come back for the others.
         let loads_parts = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
         let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !loads_parts;
@@ -388,7 +390,7 @@ impl Plan {
         let others = [
             way(is_unpacked && !is_gaxpy, Packing::None, within, whole(within, loading, moving_within)),
             way(is_gaxpy, Packing::Gaxpy, gaxpy, whole(gaxpy, 0, 0)),
-            way(is_separate, Packing::Separate, separate, whole(separate, splitting, 0)),
+            way(is_separate, Packing::Separate, separate, whole(separate, 0, 0)),
             way(is_transposed, Packing::Transposed, transposed, whole(transposed, 0, moving_within)),
             across.as_ref().map(|across| (across.cycles, Packing::Across, Tiling::ACROSS)),
         ];
@@ -449,18 +451,12 @@ const WAYS: usize = 8;
 const LINES_OF_A_SET: i64 = 1024;
 /// Elements of operands that stay in the first cache, while the tiles of other strips read them again.
 const REPEATED: usize = 4096;
-/// The cycles to load a vector number by number.
-const NUMBER_BY_NUMBER: usize = 20;
 /// The cycles that it takes to load from such a line, above those of others, measured with vectors of AVX-512 (Zen 4).
 const COMPETING_LOAD: usize = 8;
 /// The same where lines compete for two sets, measured with AVX2 (Zen 3).
 const COMPETING_LOAD_OF_TWO: usize = 1;
 /// The cycles to begin and to end a contraction.
 const CONTRACTION: usize = 500;
-/// The cycles to begin and to end a tile.
-const TILE: usize = 60;
-/// The same for a strip.
-const STRIP: usize = 120;
 
 /// Lanes across a loop of the batch.
 struct Across {
@@ -504,71 +500,6 @@ const TRANSPOSITION: usize = 3;
 const PACKED_TRANSPOSITION: usize = 8;
 /// From the output to a tile and back: each element is in another line of the cache.
 const TRANSPOSED_THERE_AND_BACK: usize = 24;
-
-/// A cut of rows and columns into tiles, and what all tiles take for each product.
-#[derive(Clone, Copy, Debug)]
-struct Tiling {
-    vectors: usize,
-    rows: usize,
-    /// The cycles of arithmetic or of loads, whichever are more.
-    busy: usize,
-    /// How many tiles there are.
-    tiles: usize,
-    /// The vectors of the right operand that all tiles of a run load for each product.
-    vectors_loaded: usize,
-    /// The cycles to begin all tiles and strips.
-    beginning: usize,
-}
-
-impl Tiling {
-    /// Of [`Packing::Across`].
-    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, busy: 0, tiles: 0, vectors_loaded: 0, beginning: 0 };
-
-    /// Of [`Packing::Gaxpy`]: sums are loaded and stored once for eight products.
-    fn gaxpy(lanes: usize, runs: usize, columns: usize) -> Tiling {
-        let vectors = columns.div_ceil(lanes);
-        let strips = columns.div_ceil(GAXPY_COLUMNS);
-        let busy = (vectors / 2 + vectors / 8).saturating_mul(runs);
-        let beginning = STRIP.saturating_mul(strips).saturating_mul(runs);
-        Tiling { vectors: vectors.div_ceil(strips.max(1)), rows: 1, busy, tiles: 0, vectors_loaded: vectors, beginning }
-    }
-
-    /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors. Strips have at most the usual number of
-    /// vectors, or more where tiles hold all rows.
-    fn of(
-        lanes: usize,
-        (usual, tile_rows): (usize, &[usize]),
-        is_separate: bool,
-        rows: usize,
-        runs: usize,
-        columns: usize,
-    ) -> Tiling {
-        let vectors = columns.div_ceil(lanes).max(1);
-        // Few rows need many vectors, as an addition waits for the one before.
-        let holds_all = |width: &usize| tile_rows[*width - 1] >= rows;
-        let widest = (usual..=tile_rows.len()).rev().find(holds_all).unwrap_or(usual);
-        // As few strips as possible, of equal width.
-        let strips = vectors.div_ceil(widest);
-        let width = vectors.div_ceil(strips);
-        let tile = tile_rows[width - 1];
-        // Two multiplications and additions, or two loads, a cycle, of numbers that are broadcast four in three cycles (Zen 3: tiles of 8 and
-        // of 10 rows of a vector).
-        let tiles = rows.div_ceil(tile).saturating_mul(strips);
-        let arithmetic = rows.saturating_mul(vectors);
-        let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
-        // Rows with right operands of their own have the same number.
-        let numbers = if is_separate { tiles } else { rows.saturating_mul(strips) };
-        let broadcasts = numbers.saturating_mul(3) / 4;
-        let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
-        let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, busy, tiles: tiles.saturating_mul(runs), vectors_loaded, beginning }
-    }
-
-    /// The cycles of all tiles for each product: an addition of a sum waits four cycles for the one before.
-    fn cycles(&self) -> usize {
-        self.busy.max(self.tiles.saturating_mul(4))
-    }
-}
 
 /// The loop along which elements of the output are adjacent: the one with the most iterations.
 fn adjacent(loops: &Loops) -> Option<usize> {

@@ -468,40 +468,51 @@ fn what_is_in_place_repeats_over_the_batch() {
     assert_eq!(repeats(&[each(9, 1, 4, 4), each(30, 9, 0, 40), each(4, 0, 1, 1)]).1, 1);
 }
 
+/// A convolution of each of five maps by itself: rows begin so many lines below each other, and columns so many elements beside each other.
+fn windows([height, width]: [usize; 2], [lines, columns]: [usize; 2], [down, beside]: [i64; 2]) -> [Loop; 5] {
+    let line = width as i64 * beside + columns as i64;
+    let map = line * (height as i64 * down + lines as i64);
+    [
+        each(5, (height * width) as i64, (lines * columns) as i64, map),
+        each(height, width as i64, 0, down * line),
+        each(width, 1, 0, beside),
+        each(lines, 0, columns as i64, line),
+        each(columns, 0, 1, 1),
+    ]
+}
+
 #[test]
 fn windows_that_overlap_are_those_of_the_loops() {
     let mut random = Random(13);
-    let windows = |[height, width]: [usize; 2], [lines, columns]: [usize; 2], down: i64| {
-        let line = width as i64 + columns as i64;
-        let map = line * (height as i64 * down + lines as i64);
-        [
-            each(5, (height * width) as i64, (lines * columns) as i64, map),
-            each(height, width as i64, 0, down * line),
-            each(width, 1, 0, 1),
-            each(lines, 0, columns as i64, line),
-            each(columns, 0, 1, 1),
-        ]
-    };
     let lines = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().cut.lines;
     // Tiles of 14, 8 and 4 rows, of one vector and of two, whole ones and parts.
-    for map in [[14, 14], [16, 14], [28, 15], [29, 16], [12, 31], [13, 40], [8, 32], [7, 20]] {
+    for map in [[14, 14], [16, 14], [28, 15], [29, 16], [12, 31], [13, 40], [8, 32], [7, 20], [7, 9], [56, 56]] {
         for of in [[3, 3], [5, 5], [3, 2], [5, 4], [4, 4]] {
-            let loops = windows(map, of, 1);
-            assert_eq!(lines(&loops), of[0], "{map:?} {of:?}");
-            check::<FmaF32>(&mut random, &loops);
-            check::<MulAddI32>(&mut random, &loops);
+            for stride in [1, 2] {
+                let loops = windows(map, of, [stride; 2]);
+                let expected = if of[0] == 4 { 0 } else { of[0] };
+                assert_eq!(lines(&loops), expected, "{map:?} {of:?} {stride}");
+                check::<FmaF32>(&mut random, &loops);
+                check::<MulAddI32>(&mut random, &loops);
+            }
         }
     }
-    let rows = |map| Plan::of(&windows(map, [3, 3], 1), &Machine::X86_64_V4).unwrap().tile_rows;
-    assert_eq!([[14, 14], [13, 14], [16, 14], [14, 28]].map(rows), [14, 8, 8, 8]);
-    // Every second row, lines at another distance, and numbers in another order.
-    let [channels, rows, columns, of_window, of_line] = windows([14, 14], [3, 3], 1);
+    // Rows and columns at other distances, lines at another one, and numbers in another order.
+    let [channels, rows, columns, of_window, of_line] = windows([14, 14], [3, 3], [1; 2]);
     let further = [channels, rows, columns, Loop { right: 2 * of_window.right, ..of_window }, of_line];
     let turned = [channels, rows, columns, Loop { left: 1, ..of_window }, Loop { left: of_window.left, ..of_line }];
-    for loops in [windows([14, 14], [3, 3], 2), further, turned] {
+    let other = [[2, 1], [1, 2], [3, 1], [4, 2], [3, 3]].map(|strides| windows([14, 14], [3, 3], strides));
+    for loops in other.into_iter().chain([further, turned]) {
         assert_eq!(lines(&loops), 0, "{loops:?}");
         check::<FmaF32>(&mut random, &loops);
     }
+}
+
+#[test]
+fn rows_with_operands_of_their_own_are_cut_into_few_tiles() {
+    let rows = |map| Plan::of(&windows(map, [3, 3], [1; 2]), &Machine::X86_64_V4).unwrap().tile_rows;
+    let maps = [[14, 14], [12, 14], [15, 14], [16, 14], [28, 14], [7, 16], [14, 28]];
+    assert_eq!(maps.map(rows), [14, 8, 14, 8, 14, 4, 8]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ use super::vector::Vector;
 pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
 use transposed::run_transposed;
+pub(super) use windows::LEAST_ROWS;
 use windows::run_windows;
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
@@ -108,6 +109,7 @@ pub(super) struct Tiles<N: 'static> {
 #[derive(Clone, Copy)]
 struct Tail<M> {
     mask: M,
+    count: usize,
     /// All: processors may take long for masked accesses, for stores with AVX2 above all.
     is_whole: bool,
 }
@@ -117,7 +119,7 @@ impl<M: Copy> Tail<M> {
     #[inline(always)]
     unsafe fn of<V: Vector<Mask = M>>(count: usize) -> Tail<M> {
         // SAFETY: promised by the caller.
-        Tail { mask: unsafe { V::mask(count) }, is_whole: count == V::LANES }
+        Tail { mask: unsafe { V::mask(count) }, count, is_whole: count == V::LANES }
     }
 
     /// Safety: see [`Vector::load_some`].
@@ -150,7 +152,7 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
         let tail = Tail::of::<V>(tile.tail);
         // Two loops over products, one of them without masks.
         if tail.is_whole {
-            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { is_whole: true, ..tail });
+            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { count: V::LANES, is_whole: true, ..tail });
         } else {
             run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { is_whole: false, ..tail });
         }
@@ -167,10 +169,10 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller.
         unsafe {
-            if const { STRIDE == 1 && ROWS >= 4 && V::LANES == NUMBERS_OF_A_LINE } {
+            if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
                 match tile.lines {
-                    3 => run_windows::<V, ROWS, VECTORS, 3>(tile, at, tail),
-                    5 => run_windows::<V, ROWS, VECTORS, 5>(tile, at, tail),
+                    3 => run_windows::<V, ROWS, VECTORS, STRIDE, 3>(tile, at, tail),
+                    5 => run_windows::<V, ROWS, VECTORS, STRIDE, 5>(tile, at, tail),
                     _ => run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail),
                 }
             } else {
@@ -468,8 +470,7 @@ unsafe fn load_separate<V: Vector, const VECTORS: usize, const STRIDE: usize>(
             vector += 1;
         }
         let address = address.add(STRIDE * vector * V::LANES);
-        vectors[vector] =
-            if tail.is_whole { V::load_even(address) } else { V::gather(address, STRIDE as i32, tail.mask) };
+        vectors[vector] = if tail.is_whole { V::load_even(address) } else { V::load_some_even(address, tail.count) };
         vectors
     }
 }

@@ -25,6 +25,20 @@ pub(super) trait Vector: Copy {
     /// Loads every second number, the first and the last of those at the address included. Safety: see [`Vector::load`], for one less
     /// than twice as many numbers.
     unsafe fn load_even(address: *const Self::Number) -> Self;
+    /// Loads so many of every second number, at least one, any numbers in the other lanes. Safety: see [`Vector::load`], for one less than
+    /// twice as many numbers.
+    #[inline(always)]
+    unsafe fn load_some_even(address: *const Self::Number, count: usize) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe { Self::gather(address, 2, Self::mask(count)) }
+    }
+    /// Loads pairs of numbers, so many, and returns the first number of each and the second one. Safety: see [`Vector::load`], for twice as
+    /// many numbers.
+    #[inline(always)]
+    unsafe fn load_pairs(address: *const Self::Number, count: usize) -> [Self; 2] {
+        // SAFETY: promised by the caller.
+        unsafe { [Self::load_some_even(address, count), Self::load_some_even(address.add(1), count)] }
+    }
     /// Returns vectors of four adjacent numbers of each lane, whose first ones are at a distance from each other. Safety: see
     /// [`Vector::load`], for these numbers.
     unsafe fn transpose(address: *const Self::Number, stride: isize) -> [Self; 4];

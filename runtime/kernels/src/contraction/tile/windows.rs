@@ -4,22 +4,34 @@
 //!
 //! The products of a row are added in their order, which is that of the lines. Tiles of four rows and more do so whose vectors are as
 //! long as a line of the cache: shorter ones are in two lines of it too rarely to pay for a broadcast for each row.
+//!
+//! With a stride of 2, rows begin two lines below each other, and vectors have every second number of a line. Two products next to each other
+//! multiply the first and the second numbers of the same pairs.
 
-use super::{Row, Tail, Tile, add_to_row, first_sums, load_strip, store_rows};
-use crate::contraction::blocking::PRODUCTS;
-use crate::contraction::plan::{Packing, Plan};
+use super::{Row, Tail, Tile, add_to_row, first_sums, load_separate, store_rows};
+use crate::contraction::blocking::{NUMBERS_OF_A_LINE, PRODUCTS};
+use crate::contraction::loops::Loop;
+use crate::contraction::plan::Plan;
 use crate::contraction::vector::Vector;
 
+/// The numbers of lines for which there are tiles.
+const LINES: [usize; 2] = [3, 5];
+/// The fewest rows of a tile with windows.
+pub(in super::super) const LEAST_ROWS: usize = 4;
+
 impl Plan {
-    /// How many lines of the right operand each row has, all with as many adjacent elements, where those of a row begin one line below those of
-    /// the row before. The numbers of the left operand are adjacent. Zero where the products of rows are others.
-    pub(in super::super) fn lines_of_windows(&self) -> usize {
-        match (self.packing, self.rows.as_slice(), self.sums.as_slice()) {
-            (Packing::Separate, [rows], [lines, columns]) => {
-                let is_window = lines.right == rows.right && columns.right == 1 && self.columns.innermost().right == 1;
+    /// How many lines of the right operand each of these rows has, all with as many adjacent elements, where those of a row begin as many
+    /// lines below those of the row before as elements of adjacent columns are apart, one or two. The numbers of the left operand are
+    /// adjacent. Zero where the products of rows are others, or tiles of them no faster.
+    pub(in super::super) fn lines_of_windows(&self, rows: &[Loop], column: &Loop) -> usize {
+        match (rows, self.sums.as_slice()) {
+            ([rows], [lines, columns]) => {
+                let is_below = rows.right == column.right.saturating_mul(lines.right);
+                let is_window = is_below && matches!(column.right, 1 | 2) && columns.right == 1;
                 // In one pass.
                 let is_whole = self.sums.count() <= PRODUCTS && self.has_adjacent_numbers();
-                if is_window && is_whole { lines.count } else { 0 }
+                let is_run = self.lanes == NUMBERS_OF_A_LINE && LINES.contains(&lines.count);
+                if is_window && is_whole && is_run { lines.count } else { 0 }
             }
             _ => 0,
         }
@@ -29,10 +41,11 @@ impl Plan {
 /// Runs a block for each of some lines. It is unrolled here: sums are in registers only where the compiler knows which they are.
 macro_rules! each_line {
     ($at:ident < $count:expr => $block:block) => {
-        each_line!(@ $at, $count, $block, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)
+        each_line!(@ $at, $count, $block,
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
     };
     (@ $at:ident, $count:expr, $block:block, $($line:literal)*) => {
-        const { assert!($count <= 18) };
+        const { assert!($count <= 31) };
         $(if const { $line < $count } {
             let $at: usize = $line;
             $block
@@ -40,12 +53,18 @@ macro_rules! each_line {
     };
 }
 
-/// Runs a tile whose rows have windows of so many lines, each one line below that of the row before.
+/// Runs a tile whose rows have windows of so many lines, each `STRIDE` lines below that of the row before.
 ///
 /// # Safety
 /// See [`Run`](super::Run); rows and products are those of a plan with windows of so many lines: [`Plan::lines_of_windows`].
 #[inline(always)]
-pub(super) unsafe fn run_windows<V: Vector, const ROWS: usize, const VECTORS: usize, const LINES: usize>(
+pub(super) unsafe fn run_windows<
+    V: Vector,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const STRIDE: usize,
+    const LINES: usize,
+>(
     tile: &Tile<V::Number>,
     at: usize,
     tail: Tail<V::Mask>,
@@ -58,20 +77,65 @@ pub(super) unsafe fn run_windows<V: Vector, const ROWS: usize, const VECTORS: us
         let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
         let (left, down) = (left.offset(rows[0].left), (*products.add(width)).right);
         let first = right.offset(rows[0].right);
-        each_line!(at < ROWS + LINES - 1 => {
+        each_line!(at < STRIDE * (ROWS - 1) + LINES => {
             let line = first.offset(at as isize * down);
-            for column in 0..width {
-                let vectors = load_strip::<V, VECTORS>(line.add(column), tail);
-                let mut row = 0;
-                while row < ROWS {
-                    if row <= at && at - row < LINES {
-                        let number = V::splat(left.add((at - row) * width + column));
-                        add_to_row(&mut sums[row], number, &vectors);
-                    }
-                    row += 1;
-                }
+            let mut column = 0;
+            while STRIDE == 2 && column + 2 <= width {
+                let [even, odd] = load_pairs::<V, VECTORS>(line.add(column), tail);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column), width), &even);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column + 1), width), &odd);
+                column += 2;
+            }
+            while column < width {
+                let vectors = load_separate::<V, VECTORS, STRIDE>(line.add(column), tail);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column), width), &vectors);
+                column += 1;
             }
         });
         store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
+    }
+}
+
+/// Adds the products of a line, those of one column of windows, to the rows that have the line. `left` is the number of the first line of a
+/// window, those of other lines are at a distance.
+///
+/// # Safety
+/// See [`run_windows`].
+#[inline(always)]
+unsafe fn add_line<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize, const LINES: usize>(
+    sums: &mut [[V; VECTORS]; ROWS],
+    line: usize,
+    (left, distance): (*const V::Number, usize),
+    vectors: &[V; VECTORS],
+) {
+    let mut row = 0;
+    while row < ROWS {
+        if STRIDE * row <= line && line - STRIDE * row < LINES {
+            // SAFETY: promised by the caller.
+            unsafe { add_to_row(&mut sums[row], V::splat(left.add((line - STRIDE * row) * distance)), vectors) };
+        }
+        row += 1;
+    }
+}
+
+/// Loads pairs of adjacent numbers, of the last vectors only the lanes of the tail: the first number of each, and the second one.
+///
+/// # Safety
+/// See [`Vector::load_pairs`], for these numbers.
+#[inline(always)]
+unsafe fn load_pairs<V: Vector, const VECTORS: usize>(
+    address: *const V::Number,
+    tail: Tail<V::Mask>,
+) -> [[V; VECTORS]; 2] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut pairs = [[V::zero(); VECTORS]; 2];
+        let mut vector = 0;
+        while vector < VECTORS {
+            let count = if vector + 1 < VECTORS || tail.is_whole { V::LANES } else { tail.count };
+            [pairs[0][vector], pairs[1][vector]] = V::load_pairs(address.add(2 * vector * V::LANES), count);
+            vector += 1;
+        }
+        pairs
     }
 }
