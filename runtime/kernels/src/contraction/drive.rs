@@ -1,7 +1,7 @@
 //! The loops around the tiles.
 
 use super::Initial;
-use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS, TILE_ROWS};
+use super::blocking::{COMPUTED_ROWS, LANES, PRODUCTS, ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, OperandKind, Piece};
@@ -411,53 +411,51 @@ impl<N: Copy> Drive<'_, N> {
             if is_direct {
                 return run_tiles(sizes, tile, rows, (1, Row::default()));
             }
-            let stride = self.plan.columns.innermost().output as isize;
             let mut left = rows;
             for (size, run) in sizes {
+                // Tiles of adjacent rows have parts of the same lines of the output: if each was copied by itself, these would leave the first
+                // cache between one and the next, as tiles read all products of the strip.
+                let most = if self.plan.cut.are_outputs_adjacent { (ROWS * LANES / width).min(ROWS) / size } else { 1 };
                 while left >= *size {
-                    self.run_copied(&tile, (*size, *run), (pieces, stride), width);
-                    tile.advance(1, *size);
-                    left -= size;
+                    tile.tiles = most.min(left / size);
+                    self.run_copied(&tile, (*size, *run), pieces, width);
+                    tile.advance(tile.tiles, *size);
+                    left -= tile.tiles * size;
                 }
             }
         }
     }
 
-    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own: of so many rows, and so many
+    /// Runs tiles whose elements of the output are not adjacent, or not all there, in memory of their own: of so many rows, and so many
     /// listed pieces.
     ///
     /// # Safety
     /// See [`Run`].
     #[inline(never)]
-    unsafe fn run_copied(
-        &mut self,
-        tile: &Tile<N>,
-        (size, run): (usize, Run<N>),
-        (pieces, stride): (usize, isize),
-        width: usize,
-    ) {
-        let mut rows = [Row::default(); TILE_ROWS];
-        let mut offsets = [0; TILE_ROWS];
+    unsafe fn run_copied(&mut self, tile: &Tile<N>, (size, run): (usize, Run<N>), pieces: usize, width: usize) {
+        let count = tile.tiles * size;
+        let Scratch { tiles, outputs, copied_rows, output_pieces, .. } = &mut *self.scratch;
+        let (outputs, copied_rows) = (&mut outputs[..count], &mut copied_rows[..count]);
         // SAFETY: promised by the caller.
         unsafe {
-            for (at, (row, offset)) in rows.iter_mut().zip(&mut offsets).take(size).enumerate() {
+            for (at, (row, output)) in copied_rows.iter_mut().zip(&mut *outputs).enumerate() {
                 let listed = *tile.rows.add(at);
-                *offset = listed.output;
+                *output = listed.output;
                 *row = Row { output: (at * width) as isize, ..listed };
             }
             let lines = Lines {
                 operand: tile.output,
-                offsets: &offsets[..size],
-                is_adjacent: is_adjacent(&offsets[..size]),
-                pieces: &self.scratch.output_pieces[..pieces],
-                stride,
-                lines: self.scratch.tiles.as_mut_ptr(),
+                offsets: outputs,
+                is_adjacent: is_adjacent(outputs),
+                pieces: &output_pieces[..pieces],
+                stride: self.plan.columns.innermost().output as isize,
+                lines: tiles.as_mut_ptr(),
                 width,
             };
             if tile.initial == Initial::Stored {
                 (self.tiles.copies.gather)(&lines);
             }
-            run(&Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
+            run(&Tile { output: lines.lines, rows: copied_rows.as_ptr(), ..*tile });
             (self.tiles.copies.scatter)(&lines);
         }
     }

@@ -73,6 +73,8 @@ pub(super) struct Cut {
     pub(super) lines: usize,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
+    /// Whether elements of the output in adjacent rows are adjacent.
+    pub(super) are_outputs_adjacent: bool,
 }
 
 impl Cut {
@@ -147,6 +149,7 @@ impl Cut {
             distance,
             lines,
             are_rows_adjacent,
+            are_outputs_adjacent: plan.rows.is_contiguous(|each| each.output),
         }
     }
 }

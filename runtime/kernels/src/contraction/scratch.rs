@@ -37,6 +37,8 @@ pub(super) struct Scratch<N> {
     pub(super) are_products_adjacent: bool,
     /// For each row, how far its output is before it is packed.
     pub(super) outputs: [isize; ROWS],
+    /// Rows of tiles whose output is packed, where it is not for all tiles.
+    pub(super) copied_rows: [Row; ROWS],
     pub(super) are_outputs_adjacent: bool,
     /// The pieces of a strip in the right operand.
     pub(super) pieces: [Piece; COLUMNS],
