@@ -224,7 +224,7 @@ conversions! {
     cast_ui64_f32: i64 => f32, |v| v as u64 as f32;
     cast_f32_si32: f32 => i32, |v| round_f32(v) as i32;
     cast_f32_ui32: f32 => i32, |v| round_f32(v) as i64 as u32 as i32;
-    cast_f32_si64: f32 => i64, |v| i64_of_integral(f64::from(round_f32(v)));
+    cast_f32_si64: f32 => i64, |v| i64_of_integral(round_f32(v));
     cast_f32_ui64: f32 => i64, |v| round_f32(v) as u64 as i64;
     bitcast_i32_f32: i32 => f32, |v| f32::from_bits(v as u32);
     bitcast_f32_i32: f32 => i32, |v| v.to_bits() as i32;
@@ -236,26 +236,28 @@ conversions! {
     cast_f64_ui32: f64 => i32, |v| round_f64(v) as i64 as u32 as i32;
     cast_si64_f64: i64 => f64, |v| v as f64;
     cast_ui64_f64: i64 => f64, |v| v as u64 as f64;
-    cast_f64_si64: f64 => i64, |v| i64_of_integral(round_f64(v));
+    cast_f64_si64: f64 => i64, |v| round_f64(v) as i64;
     cast_f64_ui64: f64 => i64, |v| round_f64(v) as u64 as i64;
     bitcast_i64_f64: i64 => f64, |v| f64::from_bits(v as u64);
     bitcast_f64_i64: f64 => i64, |v| v.to_bits() as i64;
 }
 
-/// The cast of a number without a fraction by `as`, in operations that all vectors have: LLVM 22 casts to 64 bits one by one, in 1.1 to
-/// 1.9 times as long. The upper and the lower 32 bits are each added to a number whose unit in the last place is one.
+/// The cast of a number without a fraction by `as`, in operations that all vectors have: LLVM 22 casts to 64 bits one by one. A number is
+/// added to one whose unit in the last place is one. What is too large for that is a multiple of 2^28: it is scaled, and its integer
+/// shifted back.
 #[inline(always)]
-fn i64_of_integral(v: f64) -> i64 {
-    const UPPER: f64 = 4_294_967_296.0;
-    const END: f64 = 9_223_372_036_854_775_808.0;
+fn i64_of_integral(v: f32) -> i64 {
+    const LARGE: f32 = 2_251_799_813_685_248.0;
     /// 3 * 2^51: the sum with what is less than 2^51 has the bits of the integer in its last ones.
     const UNITS: f64 = 6_755_399_441_055_744.0;
-    let integer = |sum: f64| sum.to_bits().wrapping_sub(UNITS.to_bits()) as i64;
-    let sum = v * (1.0 / UPPER) + UNITS;
-    let lower = v - (sum - UNITS) * UPPER;
-    let bits = (integer(sum) << 32).wrapping_add(integer(lower + UNITS));
+    const SCALE: u32 = 24;
+    const END: f32 = 9_223_372_036_854_775_808.0;
+    let is_small = v.abs() < LARGE;
+    let bounded = if v < -END { -END } else { v };
+    let scaled = if is_small { bounded } else { bounded * (1.0 / (1u32 << SCALE) as f32) };
+    let bits = (f64::from(scaled) + UNITS).to_bits().wrapping_sub(UNITS.to_bits()) as i64;
+    let bits = if is_small { bits } else { bits << SCALE };
     let bits = if v >= END { i64::MAX } else { bits };
-    let bits = if v < -END { i64::MIN } else { bits };
     if v.is_nan() { 0 } else { bits }
 }
 
@@ -302,23 +304,16 @@ mod tests {
 
     #[test]
     fn casts_to_64_bits_saturate() {
-        let mut bits = 88_172_645_463_325_252u64;
-        for at in 0..100_000 {
-            bits ^= bits << 13;
-            bits ^= bits >> 7;
-            bits ^= bits << 17;
-            for number in [f64::from_bits(bits).round(), (bits as i64 >> (at % 64)) as f64] {
-                assert_eq!(cast_f64_si64(number), number as i64, "{number}");
+        // Of each sign and exponent, the first numbers, the last ones and some between.
+        for upper in 0..1u32 << 9 {
+            for lower in (0..16).chain((1..64).map(|at| at * 0x1_F35B)).chain((1 << 23) - 16..1 << 23) {
+                let number = f32::from_bits(upper << 23 | lower).round();
+                assert_eq!(cast_f32_si64(number), number as i64, "{number}");
             }
-            let number = f32::from_bits(bits as u32).round();
-            assert_eq!(cast_f32_si64(number), number as i64, "{number}");
         }
-        let end = 2f64.powi(63);
-        for number in [0.0, -0.0, 0.5, -2.5, end, -end, end * 1.5, -end * 1.5, 2f64.powi(52) + 1.0, 2f64.powi(53) - 1.0]
-        {
-            assert_eq!(cast_f64_si64(number), number.round() as i64, "{number}");
-        }
-        assert_eq!([f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(cast_f64_si64), [0, i64::MAX, i64::MIN]);
+        assert_eq!([0.5, -2.5, -0.4].map(cast_f32_si64), [1, -3, 0]);
+        assert_eq!([f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(cast_f32_si64), [0, i64::MAX, i64::MIN]);
+        assert_eq!([f64::NAN, f64::INFINITY, -2.5].map(cast_f64_si64), [0, i64::MAX, -3]);
     }
 
     /// As iree-run-module 3.13.0 has it.
