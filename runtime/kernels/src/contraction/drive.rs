@@ -434,8 +434,9 @@ impl<N: Copy> Drive<'_, N> {
     #[inline(never)]
     unsafe fn run_copied(&mut self, tile: &Tile<N>, (size, run): (usize, Run<N>), pieces: usize, width: usize) {
         let count = tile.tiles * size;
-        let Scratch { tiles, outputs, copied_rows, output_pieces, .. } = &mut *self.scratch;
-        let (outputs, copied_rows) = (&mut outputs[..count], &mut copied_rows[..count]);
+        // Fields each for itself: the tile has addresses of others.
+        let outputs = &mut self.scratch.outputs[..count];
+        let copied_rows = &mut self.scratch.copied_rows[..count];
         // SAFETY: promised by the caller.
         unsafe {
             for (at, (row, output)) in copied_rows.iter_mut().zip(&mut *outputs).enumerate() {
@@ -447,9 +448,9 @@ impl<N: Copy> Drive<'_, N> {
                 operand: tile.output,
                 offsets: outputs,
                 is_adjacent: is_adjacent(outputs),
-                pieces: &output_pieces[..pieces],
+                pieces: &self.scratch.output_pieces[..pieces],
                 stride: self.plan.columns.innermost().output as isize,
-                lines: tiles.as_mut_ptr(),
+                lines: self.scratch.tiles.as_mut_ptr(),
                 width,
             };
             if tile.initial == Initial::Stored {

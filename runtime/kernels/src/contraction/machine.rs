@@ -16,7 +16,7 @@ pub struct Machine {
     pub rows: &'static [usize],
     /// The numbers of rows of tiles for rows with a right operand each, for each number of vectors: descending to 1.
     pub separate: &'static [&'static [usize]],
-    /// The same for right operands that are transposed in registers.
+    /// As `rows`, for right operands that are transposed in registers.
     pub transposed: &'static [usize],
 }
 

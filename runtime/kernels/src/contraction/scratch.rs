@@ -11,7 +11,7 @@ use super::tile::{Product, Row};
 /// Packed operands, and lists. All zeros is a value. Vectors of the first four are in one line of the cache each.
 #[repr(C, align(64))]
 pub(super) struct Scratch<N> {
-    /// A tile of the output, or vectors of it, one for each row.
+    /// Tiles of the output, or vectors of it, one for each row.
     pub(super) tiles: [N; ROWS * LANES],
     /// Partial sums of a block of elements.
     pub(super) sums: [N; PARTIAL_SUMS],
@@ -37,7 +37,7 @@ pub(super) struct Scratch<N> {
     pub(super) are_products_adjacent: bool,
     /// For each row, how far its output is before it is packed.
     pub(super) outputs: [isize; ROWS],
-    /// Rows of tiles whose output is packed, where it is not for all tiles.
+    /// The rows of tiles that are copied at once, with their output in `tiles`.
     pub(super) copied_rows: [Row; ROWS],
     pub(super) are_outputs_adjacent: bool,
     /// The pieces of a strip in the right operand.

@@ -27,11 +27,11 @@ pub(super) struct Tiling {
 }
 
 impl Tiling {
-    /// Of [`Packing::Across`].
+    /// Of lanes across a loop of the batch.
     pub(super) const ACROSS: Tiling =
         Tiling { vectors: 1, rows: 8, busy: 0, tiles: 0, vectors_loaded: 0, beginning: 0 };
 
-    /// Of [`Packing::Gaxpy`]: sums are loaded and stored once for eight products.
+    /// Of a row with many columns: sums are loaded and stored once for eight products.
     pub(super) fn gaxpy(lanes: usize, runs: usize, columns: usize) -> Tiling {
         let vectors = columns.div_ceil(lanes);
         let strips = columns.div_ceil(GAXPY_COLUMNS);
@@ -61,7 +61,7 @@ impl Tiling {
         // of 10 rows of a vector).
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
         let arithmetic = rows.saturating_mul(vectors);
-        let vectors_loaded = tiles * width;
+        let vectors_loaded = tiles.saturating_mul(width);
         let broadcasts = rows.saturating_mul(strips).saturating_mul(3) / 4;
         let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
@@ -77,8 +77,7 @@ impl Tiling {
         let (tile, tiles) = fewest_tiles(machine.separate[width - 1], rows);
         let arithmetic = rows.saturating_mul(vectors);
         let vectors_loaded = match lines {
-            0 => arithmetic,
-            _ if tile < LEAST_ROWS => arithmetic,
+            lines if lines == 0 || tile < LEAST_ROWS => arithmetic,
             _ => arithmetic.saturating_mul(lines + stride as usize * (tile - 1)) / (lines * tile),
         };
         // Of every second element, vectors are made of two; without masks, those that are not whole are loaded number by number.

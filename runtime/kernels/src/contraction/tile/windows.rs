@@ -26,7 +26,7 @@ impl Plan {
     pub(in super::super) fn lines_of_windows(&self, rows: &[Loop], column: &Loop) -> usize {
         match (rows, self.sums.as_slice()) {
             ([rows], [lines, columns]) => {
-                let is_below = rows.right == column.right.saturating_mul(lines.right);
+                let is_below = column.right.checked_mul(lines.right) == Some(rows.right);
                 let is_window = is_below && matches!(column.right, 1 | 2) && columns.right == 1;
                 // In one pass.
                 let is_whole = self.sums.count() <= PRODUCTS && self.has_adjacent_numbers();

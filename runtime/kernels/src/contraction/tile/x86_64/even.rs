@@ -72,7 +72,7 @@ unsafe fn chosen([first, second]: [__m512; 2], places: &[i32; 16]) -> __m512 {
 /// Safety: the numbers are valid at their addresses; the processor has AVX2.
 #[inline(always)]
 pub(super) unsafe fn even_of_16(from: *const f32) -> __m256 {
-    // SAFETY: as above.
+    // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond is loaded.
     unsafe { in_order(_mm256_shuffle_ps::<0b11_01_10_00>(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(7)))) }
 }
 
@@ -118,7 +118,7 @@ unsafe fn some_of_two(from: *const f32, count: usize) -> [__m256; 2] {
     }
 }
 
-/// Two numbers of each half of a vector and then of another, in the order of the vectors.
+/// Exchanges the quarters in the middle: after a shuffle of two vectors within halves, the numbers of the first one come first.
 ///
 /// Safety: the processor has AVX2.
 #[inline(always)]
