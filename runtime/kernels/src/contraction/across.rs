@@ -116,8 +116,9 @@ impl<N: Copy> Drive<'_, N> {
         if stride == 1 {
             return operand;
         }
-        let Scratch { offsets, left, panel, .. } = &mut *self.scratch;
-        let panel = if is_left { left } else { panel };
+        // Fields each for itself: the other operand may be in another one.
+        let offsets = &mut self.scratch.offsets;
+        let panel = if is_left { &mut self.scratch.left } else { &mut self.scratch.panel };
         let width = self.plan.lanes;
         offsets.iter_mut().zip(0..).take(span.length).for_each(|(offset, line)| *offset = line);
         for line in (0..span.length).step_by(PRODUCTS) {

@@ -132,7 +132,7 @@ unsafe fn load_pairs<V: Vector, const VECTORS: usize>(
         let mut pairs = [[V::zero(); VECTORS]; 2];
         let mut vector = 0;
         while vector < VECTORS {
-            let count = if vector + 1 < VECTORS || tail.is_whole { V::LANES } else { tail.count };
+            let count = if vector + 1 < VECTORS { V::LANES } else { tail.count };
             [pairs[0][vector], pairs[1][vector]] = V::load_pairs(address.add(2 * vector * V::LANES), count);
             vector += 1;
         }

@@ -81,40 +81,12 @@ pub(super) unsafe fn even_of_16(from: *const f32) -> __m256 {
 /// Safety: one less than twice as many numbers are valid at their addresses; the processor has AVX2.
 #[inline(always)]
 pub(super) unsafe fn some_even_of_16(from: *const f32, count: usize) -> __m256 {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let [first, second] = some_of_two(from, 2 * count - 1);
-        in_order(_mm256_shuffle_ps::<0b10_00_10_00>(first, second))
-    }
-}
-
-/// Loads so many pairs, 1 to 8.
-///
-/// Safety: the numbers are valid at their addresses; the processor has AVX2.
-#[inline(always)]
-pub(super) unsafe fn pairs_of_16(from: *const f32, count: usize) -> [__m256; 2] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let [first, second] = some_of_two(from, 2 * count);
-        [
-            in_order(_mm256_shuffle_ps::<0b10_00_10_00>(first, second)),
-            in_order(_mm256_shuffle_ps::<0b11_01_11_01>(first, second)),
-        ]
-    }
-}
-
-/// Loads so many adjacent numbers, 1 to 16.
-///
-/// Safety: they are valid at their addresses; the processor has AVX2.
-#[inline(always)]
-unsafe fn some_of_two(from: *const f32, count: usize) -> [__m256; 2] {
     // SAFETY: promised by the caller; lanes that are not in a mask are not accessed.
     unsafe {
-        if count == 16 {
-            return [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))];
-        }
-        let (first, second) = (some_of_8(count.min(8)), some_of_8(count.saturating_sub(8)));
-        [_mm256_maskload_ps(from, first), _mm256_maskload_ps(from.wrapping_add(8), second)]
+        let numbers = 2 * count - 1;
+        let (first, second) = (some_of_8(numbers.min(8)), some_of_8(numbers.saturating_sub(8)));
+        let (first, second) = (_mm256_maskload_ps(from, first), _mm256_maskload_ps(from.wrapping_add(8), second));
+        in_order(_mm256_shuffle_ps::<0b10_00_10_00>(first, second))
     }
 }
 
