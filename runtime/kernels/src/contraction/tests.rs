@@ -485,8 +485,9 @@ fn windows([height, width]: [usize; 2], [lines, columns]: [usize; 2], [down, bes
 fn windows_that_overlap_are_those_of_the_loops() {
     let mut random = Random(13);
     let lines = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().cut.lines;
-    // Tiles of 14, 8 and 4 rows, of one vector and of two, whole ones and parts.
-    for map in [[14, 14], [16, 14], [28, 15], [29, 16], [12, 31], [13, 40], [8, 32], [7, 20], [7, 9], [56, 56]] {
+    // Tiles of 14, 8 and 4 rows, of one vector and of two, whole ones and parts, down to a single lane.
+    let maps = [[14, 14], [16, 14], [28, 15], [29, 16], [12, 31], [13, 40], [8, 32], [7, 20], [7, 9], [56, 56]];
+    for map in maps.into_iter().chain([[9, 17], [14, 33]]) {
         for of in [[3, 3], [5, 5], [3, 2], [5, 4], [4, 4]] {
             for stride in [1, 2] {
                 let loops = windows(map, of, [stride; 2]);

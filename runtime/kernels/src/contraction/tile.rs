@@ -24,7 +24,7 @@ pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
 use transposed::run_transposed;
 pub(super) use windows::LEAST_ROWS;
-use windows::run_windows;
+use windows::{LINES, run_windows};
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
 /// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
@@ -171,8 +171,12 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
         unsafe {
             if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
                 match tile.lines {
-                    3 => run_windows::<V, ROWS, VECTORS, STRIDE, 3>(tile, at, tail),
-                    5 => run_windows::<V, ROWS, VECTORS, STRIDE, 5>(tile, at, tail),
+                    lines if lines == LINES[0] => {
+                        run_windows::<V, ROWS, VECTORS, STRIDE, { LINES[0] }>(tile, at, tail);
+                    }
+                    lines if lines == LINES[1] => {
+                        run_windows::<V, ROWS, VECTORS, STRIDE, { LINES[1] }>(tile, at, tail);
+                    }
                     _ => run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail),
                 }
             } else {

@@ -14,8 +14,8 @@ use crate::hal::*;
 use crate::vm::testing::Random;
 use crate::{Error, Result};
 
-/// Length of a buffer, and where the copied part of it begins.
-const LENGTH: u64 = 64 << 10;
+/// Length of a buffer, the least that can take over memory, and where the copied part of it begins.
+const LENGTH: u64 = 16 << 10;
 const START: u64 = 4096;
 
 /// A kernel that fails.

@@ -3,9 +3,13 @@
 use std::vec;
 use std::vec::Vec;
 
-use crate::contraction::arithmetic::MulAddI32;
+use super::{Random, check};
+use crate::contraction::arithmetic::{FmaF32, MulAddI32};
 use crate::contraction::copy::{Lines, gather, scatter};
+use crate::contraction::loops::each;
+use crate::contraction::machine::Machine;
 use crate::contraction::operand::Piece;
+use crate::contraction::plan::Plan;
 use crate::contraction::tile::portable::Array;
 
 #[test]
@@ -69,6 +73,21 @@ fn pieces_are_copied_to_lines_and_back() {
             let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
             assert_eq!(changed.clone().count(), length + length / 2);
             assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_adjacent_in_the_output_are_copied_with_each_other() {
+    let mut random = Random(29);
+    // As many as one copy holds, one more, and several times as many. Vectors are those of the other operand, whose elements are adjacent.
+    for rows in [128, 129, 225, 600] {
+        for columns in [64, 31, 17] {
+            let sums = each(100, 0, 3 * rows as i64, columns as i64);
+            let loops = [each(rows, 1, 3, 0), each(columns, rows as i64, 0, 1), sums];
+            let plan = Plan::of(&loops, &Machine::X86_64_V4).unwrap();
+            assert!(plan.cut.are_outputs_adjacent && plan.columns.innermost().output != 1, "{plan}");
+            check::<FmaF32>(&mut random, &loops);
         }
     }
 }

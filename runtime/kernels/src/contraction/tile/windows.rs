@@ -15,7 +15,7 @@ use crate::contraction::plan::Plan;
 use crate::contraction::vector::Vector;
 
 /// The numbers of lines for which there are tiles.
-const LINES: [usize; 2] = [3, 5];
+pub(super) const LINES: [usize; 2] = [3, 5];
 /// The fewest rows of a tile with windows.
 pub(in super::super) const LEAST_ROWS: usize = 4;
 
