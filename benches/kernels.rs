@@ -141,9 +141,9 @@ fn print_tiles(sums: usize, tiles: usize, vectors: usize) {
     println!("{name:38} {stored:>10.1} {layout:>10.1}");
 }
 
-fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let shapes = [
+/// The contractions of known nets, and smaller ones.
+fn shapes() -> Vec<(&'static str, Vec<Loop>)> {
+    vec![
         ("stem 3x3 stride 2, 3 -> 64, 112", convolution(3, 64, 112, 3, 2)),
         ("stem 7x7 stride 2, 3 -> 64, 112", convolution(3, 64, 112, 7, 2)),
         ("3x3, 16 -> 64, 55", convolution(16, 64, 55, 3, 1)),
@@ -193,37 +193,46 @@ fn main() {
         ("small: depthwise 5x5, 64 at 4", depthwise(64, 4, 5, 1)),
         ("small: depthwise 5x5, 64 at 8", depthwise(64, 8, 5, 1)),
         ("small: depthwise 3x3 stride 2, 16 at 32", depthwise(16, 32, 3, 2)),
-    ];
+    ]
+}
+
+/// Prints the rates of a contraction on each level.
+fn print_rates(name: &str, loops: &[Loop]) {
+    let operations = 2.0 * loops.iter().map(|each| each.count as f64).product::<f64>();
+    let times = match name.contains("any order") {
+        false => [
+            time::<FmaF32>(&Machine::X86_64_V4, loops),
+            time::<FmaF32>(&Machine::X86_64_V3, loops),
+            time::<MulAddF32>(&Machine::PORTABLE, loops),
+        ],
+        true => [
+            time::<FmaF32AnyOrder>(&Machine::X86_64_V4, loops),
+            time::<FmaF32AnyOrder>(&Machine::X86_64_V3, loops),
+            time::<MulAddF32AnyOrder>(&Machine::PORTABLE, loops),
+        ],
+    };
+    let rate = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| operations / seconds / 1e9);
+    let [v4, v3, portable] = times.map(rate);
+    let microseconds = times[0].map_or(f64::NAN, |seconds| seconds * 1e6);
+    println!("{name:38} {v4:>10.1} {microseconds:>10.1} {v3:>10.1} {portable:>10.1}");
+    // Vectors of half the length, and twice the instructions for each product: a quarter of the rate.
+    if portable < v3 / 8.0 {
+        println!("    WARNING: arrays run at less than half of what their vectors allow");
+    }
+}
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let start = Instant::now();
     let operations = peak::multiply_and_add(10_000_000);
     println!("{:38} {:>8.1} GFLOP/s", "arithmetic alone", operations as f64 / start.elapsed().as_secs_f64() / 1e9);
     // Without an instruction that rounds once, arrays are timed by the operation that rounds twice.
     println!("{:38} {:>10} {:>10} {:>10} {:>10}", "", "x86-64-v4", "us", "x86-64-v3", "portable*");
-    for (name, loops) in shapes {
+    for (name, loops) in shapes() {
         if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
             continue;
         }
-        let operations = 2.0 * loops.iter().map(|each| each.count as f64).product::<f64>();
-        let times = match name.contains("any order") {
-            false => [
-                time::<FmaF32>(&Machine::X86_64_V4, &loops),
-                time::<FmaF32>(&Machine::X86_64_V3, &loops),
-                time::<MulAddF32>(&Machine::PORTABLE, &loops),
-            ],
-            true => [
-                time::<FmaF32AnyOrder>(&Machine::X86_64_V4, &loops),
-                time::<FmaF32AnyOrder>(&Machine::X86_64_V3, &loops),
-                time::<MulAddF32AnyOrder>(&Machine::PORTABLE, &loops),
-            ],
-        };
-        let rate = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| operations / seconds / 1e9);
-        let [v4, v3, portable] = times.map(rate);
-        let microseconds = times[0].map_or(f64::NAN, |seconds| seconds * 1e6);
-        println!("{name:38} {v4:>10.1} {microseconds:>10.1} {v3:>10.1} {portable:>10.1}");
-        // Vectors of half the length, and twice the instructions for each product: a quarter of the rate.
-        if portable < v3 / 8.0 {
-            println!("    WARNING: arrays run at less than half of what their vectors allow");
-        }
+        print_rates(name, &loops);
     }
     println!("* sum + left * right, both rounded");
     if wanted.is_none_or(|wanted| "layout".contains(wanted.as_str())) {
