@@ -1,7 +1,5 @@
 //! Contractions, and the zeros that accumulators have before.
 
-use alloc::format;
-
 use super::*;
 
 /// `r0[i] += left * right`, where the operands are computed from `a = r1[j]` in %i20 and `b = r2[i + j]` in %i21.
