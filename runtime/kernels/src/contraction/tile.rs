@@ -24,7 +24,7 @@ pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
 use transposed::run_transposed;
 pub(super) use windows::LEAST_ROWS;
-use windows::{LINES, run_windows};
+use windows::{LINES, run_strip_of_windows};
 
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
 /// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
@@ -150,6 +150,15 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
     // SAFETY: promised by the caller.
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
+        if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
+            // Once, with masks: they cost nothing where vectors are lines of the cache, and such tiles take long to compile.
+            let tail = Tail { is_whole: false, ..tail };
+            if tile.lines == LINES[0] {
+                return run_strip_of_windows::<V, ROWS, VECTORS, STRIDE, { LINES[0] }>(tile, tail);
+            } else if tile.lines == LINES[1] {
+                return run_strip_of_windows::<V, ROWS, VECTORS, STRIDE, { LINES[1] }>(tile, tail);
+            }
+        }
         // Two loops over products, one of them without masks.
         if tail.is_whole {
             run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { count: V::LANES, is_whole: true, ..tail });
@@ -168,21 +177,7 @@ unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const ST
 ) {
     for at in 0..tile.tiles {
         // SAFETY: promised by the caller.
-        unsafe {
-            if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
-                match tile.lines {
-                    lines if lines == LINES[0] => {
-                        run_windows::<V, ROWS, VECTORS, STRIDE, { LINES[0] }>(tile, at, tail);
-                    }
-                    lines if lines == LINES[1] => {
-                        run_windows::<V, ROWS, VECTORS, STRIDE, { LINES[1] }>(tile, at, tail);
-                    }
-                    _ => run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail),
-                }
-            } else {
-                run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail);
-            }
-        }
+        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail) };
     }
 }
 

@@ -53,12 +53,33 @@ macro_rules! each_line {
     };
 }
 
+/// Runs the tiles of a strip whose rows have windows of so many lines.
+///
+/// # Safety
+/// See [`run_windows`].
+#[inline(always)]
+pub(super) unsafe fn run_strip_of_windows<
+    V: Vector,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const STRIDE: usize,
+    const LINES: usize,
+>(
+    tile: &Tile<V::Number>,
+    tail: Tail<V::Mask>,
+) {
+    for at in 0..tile.tiles {
+        // SAFETY: promised by the caller.
+        unsafe { run_windows::<V, ROWS, VECTORS, STRIDE, LINES>(tile, at, tail) };
+    }
+}
+
 /// Runs a tile whose rows have windows of so many lines, each `STRIDE` lines below that of the row before.
 ///
 /// # Safety
 /// See [`Run`](super::Run); rows and products are those of a plan with windows of so many lines: [`Plan::lines_of_windows`].
 #[inline(always)]
-pub(super) unsafe fn run_windows<
+unsafe fn run_windows<
     V: Vector,
     const ROWS: usize,
     const VECTORS: usize,
@@ -78,18 +99,18 @@ pub(super) unsafe fn run_windows<
         let (left, down) = (left.offset(rows[0].left), (*products.add(width)).right);
         let first = right.offset(rows[0].right);
         each_line!(at < STRIDE * (ROWS - 1) + LINES => {
-            let line = first.offset(at as isize * down);
-            let mut column = 0;
-            while STRIDE == 2 && column + 2 <= width {
-                let [even, odd] = load_pairs::<V, VECTORS>(line.add(column), tail);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column), width), &even);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column + 1), width), &odd);
-                column += 2;
+            let (mut line, mut left) = (first.offset(at as isize * down), left);
+            let end = line.wrapping_add(width);
+            while STRIDE == 2 && line.wrapping_add(1) < end {
+                let [even, odd] = load_pairs::<V, VECTORS>(line, tail);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &even);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(1), width), &odd);
+                (line, left) = (V::hidden(line.wrapping_add(2)), left.wrapping_add(2));
             }
-            while column < width {
-                let vectors = load_separate::<V, VECTORS, STRIDE>(line.add(column), tail);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(column), width), &vectors);
-                column += 1;
+            while line < end {
+                let vectors = load_separate::<V, VECTORS, STRIDE>(line, tail);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &vectors);
+                (line, left) = (V::hidden(line.wrapping_add(1)), left.wrapping_add(1));
             }
         });
         store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
@@ -108,12 +129,11 @@ unsafe fn add_line<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
     (left, distance): (*const V::Number, usize),
     vectors: &[V; VECTORS],
 ) {
-    let mut row = 0;
-    while row < ROWS {
-        if STRIDE * row <= line && line - STRIDE * row < LINES {
-            // SAFETY: promised by the caller.
-            unsafe { add_to_row(&mut sums[row], V::splat(left.add((line - STRIDE * row) * distance)), vectors) };
-        }
+    // The rows whose windows have the line.
+    let mut row = (line + STRIDE).saturating_sub(LINES) / STRIDE;
+    while row < ROWS && STRIDE * row <= line {
+        // SAFETY: promised by the caller.
+        unsafe { add_to_row(&mut sums[row], V::splat(left.add((line - STRIDE * row) * distance)), vectors) };
         row += 1;
     }
 }
