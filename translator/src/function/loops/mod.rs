@@ -11,6 +11,8 @@ mod forms;
 mod gather;
 mod merged;
 mod passed;
+#[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]
+mod plans;
 mod reduction;
 mod remarks;
 mod strips;

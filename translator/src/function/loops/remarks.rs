@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use super::Scheduling;
+use super::{Scheduling, plans};
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Order, Product, Schedule, Strips};
+use incarnate_bytecode::ir::nest::{BailOut, Needed, Nest, Nests, Order, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
-use incarnate_kernels::contraction::{FmaF32AnyOrder, Loop, Machine, Partial, Plan, Sums};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +37,10 @@ pub enum LoopOutcome {
         /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
         schedule: Box<Schedule>,
         /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
-        /// each call.
+        /// each call. None without the feature `plans`.
         plan: Option<String>,
-        /// Missed optimisation: reductions along adjacent elements stay in the order of the bytecode.
+        /// Missed optimisation: reductions along adjacent elements stay in the order of the bytecode. Those of contractions are known with
+        /// the feature `plans` alone.
         would_reassociate: bool,
     },
 }
@@ -81,46 +81,16 @@ fn outcome(function: &Function, nest: &Nest, coarsening: u32, scheduling: Schedu
     let needed = Needed::of(function, nest);
     let schedule = scheduling.schedule(function, nest, &needed);
     let plan = match &schedule {
-        Schedule::Contraction(contraction) => constant_plan(nest, &trip_counts, contraction),
+        Schedule::Contraction(contraction) => plans::constant_plan(nest, &trip_counts, contraction),
         _ => None,
     };
     let would_reassociate = !scheduling.is_scalar
         && scheduling.order == Order::Bytecode
         && match Schedule::of(function, nest, &needed, Order::Any) {
-            Schedule::Contraction(contraction) => {
-                let loops = constant_loops(nest, &trip_counts, &contraction);
-                contraction.order == Order::Any
-                    && contraction.operation != Product::MulAddI32
-                    && loops.is_some_and(|loops| Sums::of::<FmaF32AnyOrder>(&loops) == Sums::Partial)
-            }
+            Schedule::Contraction(contraction) => plans::would_reassociate(nest, &trip_counts, &contraction),
             other => matches!(other, Schedule::Reduction(_)),
         };
     LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule: Box::new(schedule), plan, would_reassociate }
-}
-
-/// The loops of a contraction whose trip counts and strides are constants.
-fn constant_loops(nest: &Nest, trip_counts: &[Option<u64>], contraction: &Contraction) -> Option<Vec<Loop>> {
-    let stride = |view: usize, at: usize| nest.views[view].index.constant_stride(at);
-    let constant_loop = |at: &usize| {
-        Some(Loop {
-            count: usize::try_from(trip_counts[*at]?).ok()?,
-            output: stride(contraction.output, *at)?,
-            left: contraction.left.as_ref().map_or(Some(0), |left| stride(left.view, *at))?,
-            right: stride(contraction.right.view, *at)?,
-        })
-    };
-    contraction.loops.iter().map(constant_loop).collect()
-}
-
-/// The plan of a contraction whose trip counts and strides are constants.
-fn constant_plan(nest: &Nest, trip_counts: &[Option<u64>], contraction: &Contraction) -> Option<String> {
-    let loops = constant_loops(nest, trip_counts, contraction)?;
-    let is_any_order = contraction.operation == Product::MulAddI32 || contraction.order == Order::Any;
-    if let Some(partial) = Partial::of(&loops).filter(|partial| is_any_order && partial.pays()) {
-        return Some(partial.to_string());
-    }
-    let plan = Plan::of(&loops, &Machine::X86_64_V4);
-    Some(plan.map_or_else(|| "no loop along which one operand stays, so no tiles".to_owned(), |plan| plan.to_string()))
 }
 
 impl LoopRemark {

@@ -79,13 +79,7 @@ pub(super) unsafe fn run_strip_of_windows<
 /// # Safety
 /// See [`Run`](super::Run); rows and products are those of a plan with windows of so many lines: [`Plan::lines_of_windows`].
 #[inline(always)]
-unsafe fn run_windows<
-    V: Vector,
-    const ROWS: usize,
-    const VECTORS: usize,
-    const STRIDE: usize,
-    const LINES: usize,
->(
+unsafe fn run_windows<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize, const LINES: usize>(
     tile: &Tile<V::Number>,
     at: usize,
     tail: Tail<V::Mask>,
