@@ -108,7 +108,13 @@ impl Workshop {
         let library = library.and_then(|library| translate("library", &library, false)).map_err(io::Error::other)?;
         while !programs.is_empty() {
             self.write(&programs, &library)?;
-            let Err(errors) = self.compile()? else { break };
+            let errors = match self.compile()? {
+                Ok(program) => {
+                    self.run(&program, &mut report)?;
+                    break;
+                }
+                Err(errors) => errors,
+            };
             let broken: BTreeMap<u64, String> = errors_by_seed(&errors);
             if broken.is_empty() {
                 return Err(io::Error::other(format!("the batch does not compile:\n{errors}")));
@@ -118,16 +124,13 @@ impl Workshop {
                 report.wrong.insert(seed, error);
             }
         }
-        if !programs.is_empty() {
-            self.run(&mut report)?;
-        }
         Ok(report)
     }
 
     /// Writes the crate.
     fn write(&self, programs: &BTreeMap<u64, Source>, library: &Source) -> io::Result<()> {
-        let sources = self.begin()?;
-        let mut main = String::from("#![forbid(unsafe_code)]\nmod library;\n");
+        let sources = self.sources()?;
+        let mut main = String::from("mod library;\n");
         let mut table = String::new();
         library.write(&sources)?;
         for (seed, source) in programs {
@@ -140,7 +143,7 @@ impl Workshop {
             "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || library::module());\n}}\n\n\
             static PROGRAMS: &[(u64, incarnate_differential::translate::Make)] = &[\n{table}];\n"
         );
-        std::fs::write(sources.join("main.rs"), main)
+        std::fs::write(sources.join("batch.rs"), main)
     }
 
     /// Translates, compiles and runs the programs of [`deep`].
@@ -148,8 +151,8 @@ impl Workshop {
     /// # Errors
     /// Errors of generating and running the crate, and the compiler's.
     pub fn deep(&self) -> io::Result<bool> {
-        let sources = self.begin()?;
-        let mut main = String::from("#![forbid(unsafe_code)]\n");
+        let sources = self.sources()?;
+        let mut main = String::new();
         let mut table = String::new();
         for (name, text, _) in deep::programs() {
             let module = assemble(&text).map_err(io::Error::other)?;
@@ -158,9 +161,9 @@ impl Workshop {
             let _ = write!(table, "(\"{name}\", || {name}::module()), ");
         }
         let _ = writeln!(main, "\nfn main() {{\n    incarnate_differential::deep::check(&[{table}]);\n}}");
-        std::fs::write(sources.join("main.rs"), main)?;
-        self.compile()?.map_err(io::Error::other)?;
-        Ok(Command::new(self.program()).status()?.success())
+        std::fs::write(sources.join("batch.rs"), main)?;
+        let program = self.compile()?.map_err(io::Error::other)?;
+        Ok(Command::new(program).status()?.success())
     }
 
     /// Translates the programs of some seeds, and module files, and tells whether the compiler and clippy have nothing to say
@@ -212,15 +215,17 @@ impl Workshop {
         Ok(sources.len())
     }
 
-    fn program(&self) -> PathBuf {
-        self.folder.join("target/debug/batch")
-    }
-
-    /// Makes the crate but for its sources, whose folder it gives.
-    fn begin(&self) -> io::Result<PathBuf> {
+    /// Empties the folder of the programs' sources, and returns it.
+    fn sources(&self) -> io::Result<PathBuf> {
         let sources = self.folder.join("src");
         let _ = std::fs::remove_dir_all(&sources);
         std::fs::create_dir_all(&sources)?;
+        Ok(sources)
+    }
+
+    /// Creates a crate of its own for the linter, which has an edition, and returns the folder of its sources.
+    fn begin(&self) -> io::Result<PathBuf> {
+        let sources = self.sources()?;
         let here = env!("CARGO_MANIFEST_DIR");
         std::fs::write(
             self.folder.join("Cargo.toml"),
@@ -228,12 +233,10 @@ impl Workshop {
                 "[package]\nname = \"batch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
                 incarnate-differential = {{ path = \"{here}\" }}\n\
                 incarnate = {{ path = \"{here}/../..\", default-features = false }}\n\
-                [profile.dev]\nopt-level = 0\ndebug = false\nincremental = false\ncodegen-units = 64\n\
-                [profile.dev.package.batch]\nopt-level = {}\n",
-                self.opt_level
+                [profile.dev]\nopt-level = 0\ndebug = false\nincremental = false\n"
             ),
         )?;
-        let lock = Path::new(here).join("Cargo.lock");
+        let lock = Path::new(here).join("../../Cargo.lock");
         if !self.folder.join("Cargo.lock").exists() && lock.exists() {
             std::fs::copy(lock, self.folder.join("Cargo.lock"))?;
         }
@@ -247,23 +250,32 @@ impl Workshop {
         cargo
     }
 
-    /// Compiles the crate; the compiler's messages where that fails.
-    fn compile(&self) -> io::Result<Result<(), String>> {
-        let output = self.cargo("build").env("RUSTFLAGS", "-Awarnings").output()?;
-        match output.status.success() {
-            true => Ok(Ok(())),
-            false => Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned())),
+    /// Compiles the programs with the workspace's runtime, and returns the path of their program; the compiler's messages where that
+    /// fails.
+    fn compile(&self) -> io::Result<Result<PathBuf, String>> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["test", "--quiet", "--offline", "--locked", "--no-run"]);
+        // The features of the workspace's tests, which have compiled the runtime.
+        cargo.args(["--workspace", "--test=programs", "--message-format=json-render-diagnostics"]);
+        cargo.args([
+            "--config",
+            &format!("profile.dev.package.incarnate-differential-batch.opt-level={}", self.opt_level),
+        ]);
+        let output = cargo.env("INCARNATE_BATCH", self.folder.join("src")).output()?;
+        if !output.status.success() {
+            return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let program = messages.lines().rev().find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next());
+        program.map(|path| Ok(path.into())).ok_or_else(|| io::Error::other("cargo names no program"))
     }
 
     /// Runs the crate's program as often as it takes, as a program that crashes ends the process.
-    fn run(&self, report: &mut Report) -> io::Result<()> {
+    fn run(&self, program: &Path, report: &mut Report) -> io::Result<()> {
         let mut done: BTreeSet<u64> = BTreeSet::new();
         loop {
-            let output = Command::new(self.program())
-                .args(done.iter().map(u64::to_string))
-                .env("RUST_BACKTRACE", "0")
-                .output()?;
+            let output =
+                Command::new(program).args(done.iter().map(u64::to_string)).env("RUST_BACKTRACE", "0").output()?;
             let text = String::from_utf8_lossy(&output.stdout);
             let mut running = None;
             for line in text.lines() {

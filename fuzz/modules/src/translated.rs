@@ -68,7 +68,7 @@ pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<(PathBuf, V
         [profile.dev.package.batch]\nopt-level = 0\n"
     );
     fs::write(folder.join("Cargo.toml"), manifest)?;
-    let lock = Path::new(here).join("Cargo.lock");
+    let lock = Path::new(here).join("../../Cargo.lock");
     if lock.exists() && !folder.join("Cargo.lock").exists() {
         fs::copy(lock, folder.join("Cargo.lock"))?;
     }

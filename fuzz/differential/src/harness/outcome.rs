@@ -31,7 +31,8 @@ pub fn describe(reference: &Ref, depth: usize) -> String {
     match reference {
         Ref::Null => "null".to_owned(),
         Ref::Buffer(buffer) => {
-            let bytes: String = buffer.to_vec().unwrap_or_default().iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+            let bytes: String =
+                buffer.to_vec().unwrap_or_default().iter().take(64).map(|byte| format!("{byte:02x}")).collect();
             let hash = buffer.hash(0, buffer.length()).unwrap_or_default();
             format!("{buffer:?} {bytes} {hash:x}")
         }

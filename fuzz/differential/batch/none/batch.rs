@@ -1,0 +1,3 @@
+fn main() {
+    incarnate_differential::batch::compare(&[], || unreachable!("no program calls the library"));
+}

@@ -1,0 +1,1 @@
+//! The programs are in `programs.rs`: this package has no library.
