@@ -5,7 +5,7 @@
 //! lines, `...` at the end of a line for any text. Of `console,measured`, numbers and units of time may differ. Blocks that need
 //! something else (a network, another program, minutes) say `console,ignore`; their flags are checked as well.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::expect_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fs;
