@@ -1,5 +1,5 @@
-//! Checks the Markdown files of the repository: relative links lead to files and headings that exist, and the guide's summary
-//! lists every chapter.
+//! Checks the Markdown files of the repository: relative links lead to files and headings that exist, the guide's summary lists every
+//! chapter, and Rust examples of the guide are tests. `cli_guide` of incarnate-cli runs its console examples.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,6 +148,25 @@ fn the_summary_lists_every_chapter() {
             "docs/SUMMARY.md does not list {name}"
         );
     }
+}
+
+#[test]
+fn rust_examples_are_tests() {
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs");
+    let mut chapters = BTreeMap::new();
+    pages(&root().join("docs"), &mut chapters);
+    let mut count = 0;
+    for path in chapters.keys().cloned().chain([root().join("README.md")]) {
+        // Blocks with a mark such as `rust,ignore` are excerpts.
+        let text = fs::read_to_string(&path).expect("a page");
+        if text.lines().any(|line| line == "```rust") {
+            count += 1;
+            let name = path.strip_prefix(root()).expect("a page of ours").to_str().expect("a name in Unicode");
+            let include = format!("include_str!(\"../{}\")", name.replace('\\', "/"));
+            assert!(library.contains(&include), "src/lib.rs does not run the examples of {name}: {include}");
+        }
+    }
+    assert!(count > 4, "only {count} pages with examples were found");
 }
 
 #[test]
