@@ -29,12 +29,15 @@
 //! # }
 //! ```
 //!
+//! The root contains what a program with a model uses. Everything else is below [`runtime`]:
+//!
 //! | for | see |
 //! |---|---|
 //! | translated modules | [`include_module!`] |
 //! | several modules, shared devices, limits | [`SessionBuilder`] |
 //! | concurrent calls | [`Function::call_async`] |
 //! | weights in files of their own (`.irpa`; with the feature `parameters-formats` also `.gguf`, `.safetensors`, `.npy`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
+//! | conversions of arguments and results, the small float types | [`runtime::session`] |
 //! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
 //! | devices, buffers, fences | [`runtime::hal`] |
 //! | reading, verifying and disassembling module files | [`runtime::bytecode`] |
@@ -47,30 +50,26 @@
 //! `num-complex` the values of these crates, which are re-exported, and `cli` the command line.
 
 #[cfg(feature = "program")]
+#[doc(hidden)]
 pub use incarnate_cli as cli;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use incarnate_macros::include_module as __include_module;
 pub use incarnate_runtime as runtime;
-pub use incarnate_runtime::bytecode::ConventionItem;
-pub use incarnate_runtime::bytecode::VerifiedModule;
-pub use incarnate_runtime::hal::local::ExecutableLoader;
-pub use incarnate_runtime::hal::{Allocator, BufferView, Device, DeviceOptions, ElementType, InputsOnlyRead};
+pub use incarnate_runtime::hal::{Device, DeviceOptions, ElementType};
 #[cfg(feature = "half")]
 pub use incarnate_runtime::half;
-pub use incarnate_runtime::modules::TraceSink;
 #[cfg(feature = "ndarray")]
 pub use incarnate_runtime::ndarray;
 #[cfg(feature = "num-complex")]
 pub use incarnate_runtime::num_complex;
-pub use incarnate_runtime::parameters::{FileAccess, ParameterProvider};
+pub use incarnate_runtime::parameters::FileAccess;
 pub use incarnate_runtime::session::{
-    AlignedVec, Arguments, BF16, Element, Elements, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16,
-    FromResults, FromValue, Function, FunctionFuture, I1, Input, Native, Packer, Primitives, ScalarElement, Session,
-    SessionBuilder, Signature, Tensor, ToTensor, ToValue, ValueInfo, ValueType,
+    AlignedVec, BF16, Element, Elements, F16, Function, FunctionFuture, I1, Input, Session, SessionBuilder, Signature,
+    Tensor, ValueInfo, ValueType,
 };
-pub use incarnate_runtime::vm::{CallValues, Context, Ledger, Limits, Module, Ref, Signal, Value};
-pub use incarnate_runtime::{Error, Location, Result, ResultExt, StatusCode};
+pub use incarnate_runtime::vm::{Limits, Module};
+pub use incarnate_runtime::{Error, Result, StatusCode};
 #[cfg(all(feature = "web", target_family = "wasm"))]
 #[doc(hidden)]
 pub use incarnate_runtime::{web, web_program};

@@ -12,11 +12,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use incarnate::runtime::bytecode::VerifiedModule;
 use incarnate::runtime::hal::{self, DeviceOptions, DriverRegistry};
 use incarnate::runtime::mapping::MappedFile;
 use incarnate::runtime::session::{BF16, F16, I1, Input};
 use incarnate::runtime::vm::{Buffer, BytecodeModule, List, Module, Ref, Value, ValueType};
-use incarnate::{Device, Session, StatusCode, Tensor, VerifiedModule};
+use incarnate::{Device, Session, StatusCode, Tensor};
 use incarnate_translated_tests as models;
 use incarnate_translated_tests::hostile;
 
