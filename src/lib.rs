@@ -42,8 +42,8 @@
 //! | devices, buffers, fences | [`runtime::hal`] |
 //! | reading, verifying and disassembling module files | [`runtime::bytecode`] |
 //!
-//! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or restrict
-//! the session with [`Limits::portable`] and the loaders of its device.
+//! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or call
+//! [`SessionBuilder::untrusted`], which refuses machine code and limits what a call takes.
 //!
 //! The default features are `macros` and `local-task`: what programs with a model need. `vulkan` adds devices that are GPUs,
 //! `system-library` kernels that are libraries of the platform, `profiling` recordings of where the time goes, `half`, `ndarray` and
@@ -85,6 +85,8 @@ pub use incarnate_runtime::{web, web_program};
 ///
 /// These options may follow the path:
 ///
+/// - `untrusted` is for a module that can be anyone's: machine code in it is a compile error, and `Module::load` limits memory,
+///   objects, steps and time, as [`SessionBuilder::untrusted`] does.
 /// - `prefer = "portable"` selects and translates VMVX executables where the file also contains machine code.
 /// - `static_library = "NAME_library_query"` names the query function of kernels that the program links (compiled with
 ///   `--iree-llvmcpu-link-static`). The build script links the compiler's object with
