@@ -1,7 +1,7 @@
 //! Incarnate turns machine-learning models into Rust: it translates modules of the IREE compiler (`.vmfb` files) ahead of time
 //! with [`include_module!`], or interprets them.
 //!
-//! A [`Session`] loads a module onto a device and interprets it. A [`Function`] takes [`Tensor`]s and numbers:
+//! A [`Session`] loads a module onto a device and interprets it. A [`Function`] takes [`Tensor`]s, elements on the host, and numbers:
 //!
 //! ```
 //! use incarnate::{Session, Tensor};
@@ -9,15 +9,13 @@
 //! # fn main() -> incarnate::Result<()> {
 //! let session = Session::load("local-sync", "tests/models/simple_mul/vmvx.vmfb")?;
 //! let multiply = session.function("simple_mul")?;
-//! let a = Tensor::new(&session, &[4], &[1.0f32, 2.0, 3.0, 4.0])?;
-//! let b = Tensor::new(&session, &[4], &[2.0f32; 4])?;
-//! let product: Tensor<f32> = multiply.call((&a, &b))?;
+//! let product: Tensor<f32> = multiply.call(([1.0f32, 2.0, 3.0, 4.0], vec![2.0f32; 4]))?;
 //! assert_eq!(product.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Numbers are passed and returned as Rust numbers. Several results are a tuple:
+//! Numbers are passed and returned as Rust numbers. Several results are a tuple, or [`Results`] by name:
 //!
 //! ```
 //! # fn main() -> incarnate::Result<()> {
@@ -37,6 +35,7 @@
 //! | several modules, shared devices, limits | [`SessionBuilder`] |
 //! | concurrent calls | [`Function::call_async`] |
 //! | weights in files of their own (`.irpa`; with the feature `parameters-formats` also `.gguf`, `.safetensors`, `.npy`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
+//! | where the time goes | [`runtime::profile`] |
 //! | conversions of arguments and results, the small float types | [`runtime::session`] |
 //! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
 //! | devices, buffers, fences | [`runtime::hal`] |
@@ -65,8 +64,8 @@ pub use incarnate_runtime::ndarray;
 pub use incarnate_runtime::num_complex;
 pub use incarnate_runtime::parameters::FileAccess;
 pub use incarnate_runtime::session::{
-    AlignedVec, BF16, Element, Elements, F16, Function, FunctionFuture, I1, Input, Session, SessionBuilder, Signature,
-    Tensor, ValueInfo, ValueType,
+    AlignedVec, BF16, Element, Elements, F16, Function, FunctionFuture, Input, Results, Session, SessionBuilder,
+    Signature, Tensor, ValueInfo, ValueType,
 };
 pub use incarnate_runtime::vm::{Limits, Module};
 pub use incarnate_runtime::{Error, Result, StatusCode};
@@ -101,6 +100,16 @@ pub use incarnate_runtime::{web, web_program};
 /// let module = simple_mul::Module::load(&device)?;
 /// let product = module.simple_mul(&[1.0, 2.0, 3.0, 4.0], &[2.0; 4])?;
 /// assert_eq!(product.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Elements of another type are a compile error:
+///
+/// ```compile_fail,E0277
+/// # incarnate::include_module!(simple_mul = "tests/models/simple_mul/vmvx.vmfb");
+/// # fn call(module: &simple_mul::Module) -> incarnate::Result<()> {
+/// module.simple_mul(&[1.0f64, 2.0, 3.0, 4.0], &[2.0; 4])?;
 /// # Ok(())
 /// # }
 /// ```

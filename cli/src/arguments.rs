@@ -263,7 +263,8 @@ pub(super) struct CallArguments {
     #[command(flatten)]
     pub(super) equality: EqualityArguments,
     /// Report the time of each function and dispatch: as a table, or to a file as a trace for Perfetto
-    /// (https://ui.perfetto.dev) or chrome://tracing.
+    /// (https://ui.perfetto.dev) or chrome://tracing. The first call, which takes longer, is not in it: `run` calls the function a
+    /// second time, after its results are shown.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub(super) profile: Option<Option<PathBuf>>,
 }

@@ -77,10 +77,7 @@ impl Function {
 
     /// Adds the function's signature to an error of a call.
     pub(super) fn explain(&self, error: Error) -> Error {
-        match &self.declaration {
-            Some(declaration) => error.context(format!("calling `{declaration}`")),
-            None => error.context(format!("calling @{}", self.name)),
-        }
+        error.calling(&self.name, self.declaration.as_deref())
     }
 }
 
@@ -324,7 +321,7 @@ impl Call {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED for lists of too many values.
-    pub(super) fn results(mut self) -> Result<Vec<ResultValue>> {
+    pub(super) fn results(&mut self) -> Result<Vec<ResultValue>> {
         ResultValue::all(&self.buffer.drain(self.function.results())?)
     }
 }

@@ -215,7 +215,7 @@ impl Model {
             Some(callee) => Ok(function(slf, callee)),
             None => {
                 let names = model.names().join(", ");
-                Err(PyAttributeError::new_err(format!("the model has no function '{name}'; it has {names}")))
+                Err(PyAttributeError::new_err(format!("the model has no function '{name}'; its functions are {names}")))
             }
         }
     }

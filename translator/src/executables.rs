@@ -168,7 +168,7 @@ impl Plan {
                         }
                         _ if is_vulkan(format) => "loaded by the program's Vulkan device".to_owned(),
                         true => "loaded by the program".to_owned(),
-                        false => "loaded by the program, if it gives its devices a loader for it".to_owned(),
+                        false => "loaded by the program, if its devices have a loader of this format".to_owned(),
                     }
                 }
             };
