@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
-use incarnate_runtime::vm::{Ledger, Limits};
+use incarnate_runtime::vm::{GivenLimits, Limits, parse_byte_size};
 #[cfg(feature = "cli")]
 use incarnate_translator::Prefer;
 
@@ -170,8 +170,9 @@ pub(super) struct ProgramArguments {
     /// The longest time of a call, with its waits and its kernels. 0 for no limit; by default 30 with --untrusted.
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     pub(super) timeout: Option<f64>,
-    /// Bytes that the program may hold, on the device and elsewhere. 0 for no limit; by default 1 GiB with --untrusted.
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes that the program may hold, on the device and elsewhere, such as 512MiB or 10MB. 0 for no limit; by default 1 GiB with
+    /// --untrusted.
+    #[arg(long, value_name = "BYTES", value_parser = byte_size)]
     pub(super) memory_limit: Option<u64>,
     /// Objects, such as buffers, lists and fences, that the program may hold. 0 for no limit; by default 1,000,000 with
     /// --untrusted.
@@ -180,25 +181,21 @@ pub(super) struct ProgramArguments {
 }
 
 impl ProgramArguments {
-    /// Returns the limits of a call.
+    /// Returns the limits of the program.
     pub(super) fn limits(&self) -> Limits {
-        let given = |flag: Option<u64>, of_untrusted: u64| match flag {
-            Some(0) => None,
-            Some(limit) => Some(limit),
-            None => self.untrusted.then_some(of_untrusted),
+        let given = GivenLimits {
+            bytes: self.memory_limit,
+            objects: self.object_limit,
+            fuel: self.fuel,
+            timeout: self.timeout.map(Duration::from_secs_f64),
         };
-        let bytes = given(self.memory_limit, Limits::PORTABLE_BYTES);
-        let objects = given(self.object_limit, Limits::PORTABLE_OBJECTS);
-        let ledger = match (bytes, objects) {
-            (None, None) => Ledger::unlimited(),
-            (bytes, objects) => Ledger::new(bytes.unwrap_or(u64::MAX), objects.unwrap_or(u64::MAX)),
-        };
-        let of_untrusted = self.untrusted.then_some(Limits::PORTABLE_TIMEOUT);
-        let timeout = self.timeout.map_or(of_untrusted, |seconds| {
-            Some(Duration::from_secs_f64(seconds)).filter(|timeout| !timeout.is_zero())
-        });
-        Limits { ledger, fuel: given(self.fuel, Limits::PORTABLE_FUEL), timeout, ..Limits::default() }
+        given.limits(self.untrusted)
     }
+}
+
+/// Parses a size in bytes.
+pub(super) fn byte_size(text: &str) -> Result<u64, String> {
+    parse_byte_size(text).map_err(|error| error.message().to_owned())
 }
 
 /// Parses a time in seconds: a number that is not negative, and small enough for the clock.
@@ -266,7 +263,8 @@ pub(super) struct CallArguments {
     #[command(flatten)]
     pub(super) equality: EqualityArguments,
     /// Report the time of each function and dispatch: as a table, or to a file as a trace for Perfetto
-    /// (https://ui.perfetto.dev) or chrome://tracing.
+    /// (https://ui.perfetto.dev) or chrome://tracing. The first call, which takes longer, is not in it: `run` calls the function a
+    /// second time, after its results are shown.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub(super) profile: Option<Option<PathBuf>>,
 }

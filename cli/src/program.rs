@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::hal::format::format_view;
-use incarnate_runtime::hal::local::ExecutableLoader;
 use incarnate_runtime::hal::local::engine::TaskOptions;
 #[cfg(feature = "cli")]
 use incarnate_runtime::hal::local::loaders::SystemLibraryLoader;
@@ -17,7 +16,7 @@ use incarnate_runtime::hal::{
 };
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};
-use incarnate_runtime::vm::{self, CallBuffer, Limits, Ref, Value};
+use incarnate_runtime::vm::{self, CallBuffer, Ref, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::arguments::ProgramArguments;
@@ -78,10 +77,7 @@ impl Function {
 
     /// Adds the function's signature to an error of a call.
     pub(super) fn explain(&self, error: Error) -> Error {
-        match &self.declaration {
-            Some(declaration) => error.context(format!("calling `{declaration}`")),
-            None => error.context(format!("calling @{}", self.name)),
-        }
+        error.calling(&self.name, self.declaration.as_deref())
     }
 }
 
@@ -214,10 +210,6 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
         ..TaskOptions::default()
     };
     let mut options = DeviceOptions { task, ..DeviceOptions::default() };
-    if arguments.untrusted {
-        options.memory_limit = arguments.memory_limit.filter(|limit| *limit > 0).unwrap_or(Limits::PORTABLE_BYTES);
-        options.loaders = Some(untrusted_loaders());
-    }
     add_plugins(arguments, &mut options)?;
     let builder =
         SessionBuilder::with_natives(NATIVES).trace_sink(trace_printer(arguments.untrusted)).device_options(options);
@@ -232,8 +224,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     });
     #[cfg(feature = "cli")]
     let builder = builder.reassociate(arguments.reassociate);
-    // Another program may change the file of an untrusted module.
-    let builder = if arguments.untrusted { builder.read_module_files() } else { builder };
+    let builder = if arguments.untrusted { builder.untrusted() } else { builder };
     Ok(builder.limits(limits))
 }
 
@@ -258,14 +249,6 @@ fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Res
         options.imports.add_file(plugin);
     }
     Ok(())
-}
-
-/// Returns the loaders for untrusted modules. Translated programs use only loaders that were compiled in.
-fn untrusted_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    #[cfg(feature = "cli")]
-    return vec![Arc::new(incarnate_runtime::hal::local::loaders::VmvxLoader::default())];
-    #[cfg(not(feature = "cli"))]
-    Vec::new()
 }
 
 /// Bytes of text that an untrusted program may trace.
@@ -338,7 +321,7 @@ impl Call {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED for lists of too many values.
-    pub(super) fn results(mut self) -> Result<Vec<ResultValue>> {
+    pub(super) fn results(&mut self) -> Result<Vec<ResultValue>> {
         ResultValue::all(&self.buffer.drain(self.function.results())?)
     }
 }

@@ -1,16 +1,17 @@
 //! `incarnate run`: calls a function and prints, writes or checks its results.
 
 use std::io::Write;
+use std::time::Instant;
 
 use clap::Args;
-use incarnate_runtime::bytecode::Escaped;
+use incarnate_runtime::bytecode::{Escaped, wrong_argument_count};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
 use super::arguments::CallArguments;
 use super::console::Console;
 use super::profile::profiled;
-use super::program::{AddModules, Function, Program};
+use super::program::{AddModules, Call, Function, Program};
 use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
@@ -40,17 +41,27 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     writeln!(out, "EXEC @{}", Escaped(&function.name))
         .and_then(|()| out.flush())
         .context(|| "writing to standard output")?;
-    let invoke = || call.invoke().map_err(|error| function.explain(error));
-    profiled(arguments.call.profile.as_ref(), program.concurrency(), out, invoke)?;
-    let results = call.results()?;
+    let invoke = |call: &mut Call| call.invoke().map_err(|error| function.explain(error));
+    let start = Instant::now();
+    invoke(&mut call)?;
+    let first_call = start.elapsed();
+    let verdict = show(arguments, &function, &call.results()?, out)?;
+    if let Some(destination) = &arguments.call.profile {
+        profiled(Some(destination), program.concurrency(), Some(first_call), out, || invoke(&mut call))?;
+    }
+    Ok(verdict)
+}
+
+/// Compares, prints or writes results.
+fn show(arguments: &RunArguments, function: &Function, results: &[ResultValue], out: &mut Console) -> Result<Verdict> {
     if !arguments.call.expected_output.is_empty() {
-        return verify(&arguments.call, &function, &results, out);
+        return verify(&arguments.call, function, results, out);
     }
     let limit = arguments.output_max_element_count;
     if arguments.output.is_empty() {
-        print_results(out, &results, limit)?;
+        print_results(out, results, limit)?;
     } else {
-        write_results(out, &results, &arguments.output, limit)?;
+        write_results(out, results, &arguments.output, limit)?;
     }
     Ok(Verdict::Success)
 }
@@ -64,12 +75,8 @@ pub(super) fn parse_inputs(arguments: &CallArguments, function: &Function) -> Re
         .context(|| "--input")
         .map_err(|error| function.explain(error))?;
     if values.len() != function.arguments.len() {
-        return Err(function.explain(Error::invalid_argument(format!(
-            "@{} takes {} arguments but {} were given",
-            function.name,
-            function.arguments.len(),
-            values.len()
-        ))));
+        let why = wrong_argument_count(function.arguments.len(), values.len());
+        return Err(function.explain(Error::invalid_argument(why)));
     }
     let values = values.into_iter().enumerate();
     values

@@ -40,8 +40,8 @@ pub(super) struct TranslateArguments {
     /// An object file of kernels to link, as in `build`; an archive of it for the linker is written beside OUT.rs.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
     pub(super) static_library: Vec<StaticLibraryFile>,
-    /// Treat the module as untrusted: loop iterations and calls count against the limits of the program, and each
-    /// memory access is checked separately. Loops are slower.
+    /// Treat the module as untrusted: refuse machine code, limit memory, objects, steps and time. Loop iterations and calls count
+    /// as steps, and each memory access is checked separately, so that loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
     /// Allow float reductions in another order than that of the bytecode, such as sums along adjacent elements in partial

@@ -116,8 +116,8 @@ fn run_reports_unexpected_results() {
 
 #[test]
 fn errors_are_one_line_with_operation_and_location() {
-    let declaration = "calling `sync func @simple_mul(%input0: tensor<4xf32>, %input1: tensor<4xf32>) -> (%output0: \
-                       tensor<4xf32>)`: ";
+    let callee = "; calling `sync func @simple_mul(%input0: tensor<4xf32>, %input1: tensor<4xf32>) -> (%output0: \
+                  tensor<4xf32>)`";
     for (arguments, error) in [
         (
             &["run", "--module=missing.vmfb"][..],
@@ -129,11 +129,11 @@ fn errors_are_one_line_with_operation_and_location() {
         ),
         (
             &["run", SIMPLE_MUL, INPUTS[0]],
-            format!("{declaration}INVALID_ARGUMENT; @simple_mul takes 2 arguments but 1 were given"),
+            format!("INVALID_ARGUMENT; the function takes 2 arguments, but 1 was given{callee}"),
         ),
         (
             &["run", SIMPLE_MUL, INPUTS[0], "--input=4xf32=1 x 3 4"],
-            format!("{declaration}--input: in '4xf32=1 x 3 4': element 1: INVALID_ARGUMENT; 'x' is not a value of f32"),
+            format!("--input: in '4xf32=1 x 3 4': element 1: INVALID_ARGUMENT; 'x' is not a value of f32{callee}"),
         ),
         (
             &["run", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--device=abacus"],

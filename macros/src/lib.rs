@@ -10,8 +10,8 @@ use incarnate_translator::{Constants, Options, Prefer, module_identifier};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, prefer = "kind"] [, static_library =
-/// "symbol"]...`, where `CRATE` is the path of the crate `incarnate`.
+/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, option]...`, where `CRATE` is the path of the crate
+/// `incarnate`, and each option is a row of [`OPTIONS`].
 #[proc_macro]
 pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let result = Invocation::parse(input.into()).and_then(|invocation| invocation.expand());
@@ -52,24 +52,27 @@ impl Invocation {
             |span| Failure::new(span, "expected `\"FILE\"` or `NAME = \"FILE\"`, such as `digits = \"digits.vmfb\"`");
         let mut tokens = input.into_iter();
         let crate_path = tokens.by_ref().take_while(|token| !is_punctuation(token, ';')).collect();
-        let mut rest: Vec<TokenTree> = tokens.collect();
-        if rest.last().is_some_and(|last| is_punctuation(last, ',')) {
-            rest.pop();
-        }
-        let settings = Settings::take(&mut rest)?;
-        let end = rest.last().map_or_else(Span::call_site, TokenTree::span);
-        let Some(TokenTree::Literal(literal)) = rest.pop() else { return Err(wrong(end)) };
+        // What precedes the path contains no literal outside of groups.
+        let mut before: Vec<TokenTree> = Vec::new();
+        let literal = loop {
+            match tokens.next() {
+                Some(TokenTree::Literal(literal)) => break literal,
+                Some(token) => before.push(token),
+                None => return Err(wrong(before.last().map_or_else(Span::call_site, TokenTree::span))),
+            }
+        };
         let path =
             string(&literal).ok_or_else(|| Failure::new(literal.span(), "the path of a module file is a string"))?;
-        let name = match rest.pop() {
+        let name = match before.pop() {
             None => None,
-            Some(equals) if is_punctuation(&equals, '=') => match rest.pop() {
+            Some(equals) if is_punctuation(&equals, '=') => match before.pop() {
                 Some(TokenTree::Ident(name)) => Some(name),
                 other => return Err(wrong(other.map_or(equals.span(), |other| other.span()))),
             },
             Some(other) => return Err(wrong(other.span())),
         };
-        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path, settings })
+        let settings = Settings::parse(tokens)?;
+        Ok(Invocation { crate_path, prefix: before.into_iter().collect(), name, literal, path, settings })
     }
 
     fn expand(self) -> Result<TokenStream, Failure> {
@@ -93,6 +96,7 @@ impl Invocation {
             constants: Constants::ModuleFile(text.clone()),
             prefer: self.settings.prefer,
             static_libraries: self.settings.static_libraries,
+            untrusted: self.settings.untrusted,
             ..Options::default()
         };
         let output = incarnate_translator::generate(&module, &options).map_err(|error| failed(&error))?;
@@ -117,35 +121,96 @@ struct Settings {
     prefer: Prefer,
     /// The query functions of kernel libraries that the program links.
     static_libraries: Vec<String>,
+    untrusted: bool,
 }
 
+/// How an option of the macro is written, and what it sets.
+enum Setting {
+    /// `NAME = "VALUE"`: the form of the value, and a function that parses it.
+    Value(&'static str, fn(&mut Settings, String) -> Result<(), String>),
+    /// `NAME`.
+    Word(fn(&mut Settings)),
+}
+
+/// The options of the macro.
+const OPTIONS: &[(&str, Setting)] = &[
+    ("prefer", Setting::Value("native\" or \"portable", Settings::set_prefer)),
+    ("static_library", Setting::Value("NAME_library_query", Settings::add_static_library)),
+    ("untrusted", Setting::Word(|settings| settings.untrusted = true)),
+];
+
 impl Settings {
-    /// Removes all `, prefer = "KIND"` and `, static_library = "SYMBOL"` from the end of the tokens.
-    fn take(tokens: &mut Vec<TokenTree>) -> Result<Settings, Failure> {
+    fn set_prefer(&mut self, value: String) -> Result<(), String> {
+        self.prefer = value.parse().map_err(|error: Error| error.message().to_owned())?;
+        Ok(())
+    }
+
+    fn add_static_library(&mut self, symbol: String) -> Result<(), String> {
+        if symbol.is_empty() || !symbol.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("`{symbol}` is not the symbol of a query function"));
+        }
+        self.static_libraries.push(symbol);
+        Ok(())
+    }
+
+    /// Lists the options.
+    fn options() -> String {
+        let option = |(name, setting): &(&str, Setting)| match setting {
+            Setting::Value(form, _) => format!("`{name} = \"{form}\"`"),
+            Setting::Word(_) => format!("`{name}`"),
+        };
+        OPTIONS.iter().map(option).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Parses the tokens after the path: `, NAME` and `, NAME = "VALUE"`, and possibly a comma.
+    fn parse(mut tokens: impl Iterator<Item = TokenTree>) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
-        while let [.., comma, TokenTree::Ident(name), equals, TokenTree::Literal(literal)] = &tokens[..] {
-            if !is_punctuation(comma, ',') || !is_punctuation(equals, '=') {
-                break;
+        let mut next = tokens.next();
+        while let Some(comma) = next.take() {
+            if !is_punctuation(&comma, ',') {
+                return Err(Failure::new(comma.span(), format!("expected `,`, and one of {}", Settings::options())));
             }
-            let name = name.to_string();
-            let failed = |message: String| Failure::new(literal.span(), message);
-            let value = string(literal).ok_or_else(|| failed(format!("`{name}` takes a string")));
-            match name.as_str() {
-                "prefer" => {
-                    settings.prefer = value?.parse().map_err(|error: Error| failed(error.message().to_owned()))?
+            let name = match tokens.next() {
+                Some(TokenTree::Ident(name)) => name,
+                Some(other) => {
+                    let message = format!("`{other}` is no option: expected one of {}", Settings::options());
+                    return Err(Failure::new(other.span(), message));
                 }
-                "static_library" => {
-                    let symbol = value?;
-                    if symbol.is_empty() || !symbol.bytes().all(|byte| byte.is_ascii_graphic()) {
-                        return Err(failed(format!("`{symbol}` is not the symbol of a query function")));
-                    }
-                    settings.static_libraries.insert(0, symbol);
+                None => break,
+            };
+            next = tokens.next();
+            let value = match &next {
+                Some(equals) if is_punctuation(equals, '=') => {
+                    let value = tokens.next().unwrap_or_else(|| equals.clone());
+                    next = tokens.next();
+                    Some(value)
                 }
-                _ => break,
-            }
-            tokens.truncate(tokens.len() - 4);
+                _ => None,
+            };
+            settings.set(&name, value)?;
         }
         Ok(settings)
+    }
+
+    fn set(&mut self, name: &Ident, value: Option<TokenTree>) -> Result<(), Failure> {
+        let failed = |message: String| Failure::new(value.as_ref().map_or(name.span(), TokenTree::span), message);
+        let Some((_, setting)) = OPTIONS.iter().find(|row| name == row.0) else {
+            let message = format!("there is no option `{name}`: expected one of {}", Settings::options());
+            return Err(Failure::new(name.span(), message));
+        };
+        match (setting, &value) {
+            (Setting::Word(set), None) => set(self),
+            (Setting::Word(_), Some(_)) => return Err(failed(format!("`{name}` takes no value"))),
+            (Setting::Value(form, set), value) => {
+                let value = value.as_ref().and_then(|value| match value {
+                    TokenTree::Literal(literal) => string(literal),
+                    _ => None,
+                });
+                let value = value.ok_or_else(|| failed(format!("`{name}` takes a string: `{name} = \"{form}\"`")))?;
+                set(self, value).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -210,12 +275,48 @@ mod tests {
         assert!(tokens.contains("loaders : & [libraries :: LOADER]"), "{tokens}");
         assert!(!expand(&format!("::incarnate; m = {path:?}")).unwrap().contains("unsafe {"));
         for (setting, message) in [
-            ("static_library = 5", "`static_library` takes a string"),
+            ("static_library = 5", "`static_library` takes a string: `static_library = \"NAME_library_query\"`"),
+            ("static_library =", "`static_library` takes a string: `static_library = \"NAME_library_query\"`"),
+            ("static_library", "`static_library` takes a string: `static_library = \"NAME_library_query\"`"),
+            ("untrusted = \"yes\"", "`untrusted` takes no value"),
+            (
+                "limits = \"all\"",
+                "there is no option `limits`: expected one of `prefer = \"native\" or \"portable\"`, `static_library = \
+                 \"NAME_library_query\"`, `untrusted`",
+            ),
             ("static_library = \"\"", "`` is not the symbol of a query function"),
             ("prefer = \"both\"", "`both` is neither `native` nor `portable`"),
         ] {
             assert_eq!(expand(&format!("::incarnate; m = {path:?}, {setting}")).unwrap_err(), message);
         }
+    }
+
+    #[test]
+    fn options_stand_between_commas() {
+        let path = "../tests/models/scalars/vmvx.vmfb";
+        let listed =
+            "one of `prefer = \"native\" or \"portable\"`, `static_library = \"NAME_library_query\"`, `untrusted`";
+        for (options, message) in [
+            ("untrusted", format!("expected `,`, and {listed}")),
+            (", untrusted prefer = \"native\"", format!("expected `,`, and {listed}")),
+            (", \"native\"", format!("`\"native\"` is no option: expected {listed}")),
+            (",,", format!("`,` is no option: expected {listed}")),
+        ] {
+            assert_eq!(expand(&format!("::incarnate; m = {path:?} {options}")).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn untrusted_modules_are_limited_and_have_no_machine_code() {
+        let included = |path: &str, options: &str| expand(&format!("::incarnate; m = {path:?}{options}"));
+        let path = "../tests/models/simple_mul/vmvx.vmfb";
+        assert!(included(path, ", untrusted,").unwrap().contains("builder . untrusted ()"));
+        assert!(!included(path, "").unwrap().contains("untrusted"));
+        let error = included("../tests/models/simple_mul/llvm-cpu.vmfb", ", untrusted").unwrap_err();
+        assert!(error.contains("PERMISSION_DENIED") && error.contains("machine code (embedded-elf-x86_64)"), "{error}");
+        assert!(error.contains("--target=portable") && error.contains("--untrusted"), "{error}");
+        let error = included("../tests/static/kernels.vmfb", ", static_library = \"q\", untrusted").unwrap_err();
+        assert!(error.contains("machine code (static"), "{error}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ def load(
     untrusted: bool = False,
     timeout: float | None = None,
     fuel: int | None = None,
-    memory_limit: int | None = None,
+    memory_limit: int | str | None = None,
     object_limit: int | None = None,
 ) -> _native.Model:
     """Loads a model.
@@ -48,9 +48,9 @@ def load(
         reassociate: Whether float reductions in bytecode may be computed in another order, which is faster; see the guide.
         untrusted: Whether the module may be anyone's. It must not contain machine code, its file is copied, and it is limited to 1 GiB,
             a million objects, 10^9 steps and 30 seconds for a call, unless the arguments below say otherwise.
-        timeout: The longest time of a call, in seconds.
+        timeout: The longest time of a call, in seconds; 0 for no limit, as for the following.
         fuel: The number of steps of a call.
-        memory_limit: The number of bytes that the program may hold.
+        memory_limit: The number of bytes that the program may hold, or text such as "512MiB" or "10MB".
         object_limit: The number of objects that the program may hold.
 
     Raises:

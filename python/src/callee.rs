@@ -1,5 +1,6 @@
 //! What is called: a function of a module, its parameters and its results.
 
+use incarnate_runtime::bytecode::wrong_argument_count;
 use incarnate_runtime::hal::BorrowScope;
 use incarnate_runtime::session::{Signature, ValueInfo};
 use incarnate_runtime::vm::Value;
@@ -108,20 +109,20 @@ impl Callee {
         let known = |name: &str| self.parameters.iter().position(|parameter| parameter.info.name() == name);
         let mut names = named.into_iter().flatten().map(|(name, _)| name.to_string());
         let why = names.find_map(|name| match known(&name) {
-            None => Some(format!("it has no argument `{name}`")),
+            None => Some(format!("the function has no argument `{name}`")),
             Some(index) if index < positional => Some(format!("argument `{name}` is given twice")),
             Some(_) => None,
         });
         let why = why.unwrap_or_else(|| {
             let (wanted, given) = (self.parameters.len(), positional + named.map_or(0, PyDictMethods::len));
-            format!("it takes {wanted} arguments, {given} are given")
+            wrong_argument_count(wanted, given)
         });
-        PyTypeError::new_err(format!("{}{}: {why}", self.name, signature::text(&self.signature)))
+        PyTypeError::new_err(format!("{why}; calling {}{}", self.name, signature::text(&self.signature)))
     }
 
     #[cold]
     fn changed(&self) -> PyErr {
-        PyTypeError::new_err(format!("the file of the model has changed: it has no function `{}` any more", self.name))
+        PyTypeError::new_err(format!("the file of the model has changed: there is no function `{}` any more", self.name))
     }
 
     fn convert<'py>(&self, py: Python<'py>, results: Vec<Value>, form: Form) -> PyResult<Bound<'py, PyAny>> {

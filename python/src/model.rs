@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use incarnate_runtime::vm::parse_byte_size;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMappingProxy, PyTuple};
@@ -46,8 +47,25 @@ struct Arguments {
     untrusted: bool,
     timeout: Option<f64>,
     fuel: Option<u64>,
-    memory_limit: Option<u64>,
+    memory_limit: Option<ByteSize>,
     object_limit: Option<u64>,
+}
+
+/// A size in bytes: a number, or text such as `512MiB`.
+#[derive(FromPyObject)]
+enum ByteSize {
+    Number(u64),
+    Text(String),
+}
+
+impl ByteSize {
+    fn bytes(self, py: Python<'_>) -> PyResult<u64> {
+        match self {
+            ByteSize::Number(bytes) => Ok(bytes),
+            ByteSize::Text(text) => parse_byte_size(&text)
+                .map_err(|error| invalid_argument(py, format!("memory_limit: {}", error.message()))),
+        }
+    }
 }
 
 /// One device or several.
@@ -76,7 +94,7 @@ impl Arguments {
             untrusted: self.untrusted,
             timeout: timeout.map_err(|error| invalid_argument(py, format!("timeout: {error}")))?,
             fuel: self.fuel,
-            memory_limit: self.memory_limit,
+            memory_limit: self.memory_limit.map(|size| size.bytes(py)).transpose()?,
             object_limit: self.object_limit,
         })
     }
@@ -197,7 +215,7 @@ impl Model {
             Some(callee) => Ok(function(slf, callee)),
             None => {
                 let names = model.names().join(", ");
-                Err(PyAttributeError::new_err(format!("the model has no function '{name}'; it has {names}")))
+                Err(PyAttributeError::new_err(format!("the model has no function '{name}'; its functions are {names}")))
             }
         }
     }

@@ -1,12 +1,10 @@
 //! How a model is loaded: the arguments of `load`, except the model.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use incarnate_runtime::Result;
-use incarnate_runtime::hal::local::loaders::VmvxLoader;
 use incarnate_runtime::session::{Session, SessionBuilder};
-use incarnate_runtime::vm::{Ledger, Limits};
+use incarnate_runtime::vm::{GivenLimits, Limits};
 
 use crate::parameters::Parameters;
 use crate::{devices, interrupt};
@@ -37,33 +35,23 @@ const DEFAULT_DEVICE: &str = "local-task";
 
 impl LoadOptions {
     fn limits(&self) -> Limits {
-        let limits = if self.untrusted { Limits::portable() } else { Limits::default() };
-        let ledger = match (self.untrusted, self.memory_limit, self.object_limit) {
-            (false, None, None) => limits.ledger.clone(),
-            (untrusted, bytes, objects) => {
-                let or = |limit: Option<u64>, portable| limit.unwrap_or(if untrusted { portable } else { u64::MAX });
-                Ledger::new(or(bytes, Limits::PORTABLE_BYTES), or(objects, Limits::PORTABLE_OBJECTS))
-            }
+        let given = GivenLimits {
+            bytes: self.memory_limit,
+            objects: self.object_limit,
+            fuel: self.fuel,
+            timeout: self.timeout,
         };
-        Limits {
-            ledger,
-            fuel: self.fuel.or(limits.fuel),
-            timeout: self.timeout.or(limits.timeout),
-            interrupt: Some(interrupt::signals()),
-            ..limits
-        }
+        Limits { interrupt: Some(interrupt::signals()), ..given.limits(self.untrusted) }
     }
 
-    /// Adds the devices to a session. Untrusted modules share none: theirs load bytecode only.
+    /// Adds the devices to a session. Untrusted modules share none: the memory of theirs is limited.
     fn add_devices(&self, builder: SessionBuilder) -> Result<SessionBuilder> {
         let default = [DEFAULT_DEVICE.to_owned()];
         let uris = if self.devices.is_empty() { &default[..] } else { &self.devices[..] };
         if self.untrusted {
             uris.iter().try_for_each(|uri| devices::check(uri))?;
-            let mut options = devices::options(self.workers);
-            options.memory_limit = self.memory_limit.unwrap_or(Limits::PORTABLE_BYTES);
-            options.loaders = Some(vec![Arc::new(VmvxLoader::default())]);
-            return Ok(uris.iter().fold(builder.device_options(options), SessionBuilder::device));
+            let builder = builder.device_options(devices::options(self.workers));
+            return Ok(uris.iter().fold(builder, SessionBuilder::device));
         }
         uris.iter().try_fold(builder, |builder, uri| Ok(builder.shared_device(devices::shared(uri, self.workers)?)))
     }
@@ -74,7 +62,7 @@ impl LoadOptions {
     /// Errors of creating devices.
     pub(crate) fn builder(&self) -> Result<SessionBuilder> {
         let builder = Session::builder().limits(self.limits()).reassociate(self.reassociate);
-        let builder = if self.untrusted { builder.read_module_files() } else { builder };
+        let builder = if self.untrusted { builder.untrusted() } else { builder };
         Ok(self.parameters.add_to(self.add_devices(builder)?))
     }
 }

@@ -29,9 +29,9 @@ def test_arguments_have_names_and_types(model):
         assert result.tolist() == [1, 4, 9, 16]
     # Numbers and lists take the declared type.
     assert net([1, 2, 3, 4], (2, 2, 2, 2)).tolist() == [2, 4, 6, 8]
-    with pytest.raises(TypeError, match="it takes 2 arguments, 1 are given"):
+    with pytest.raises(TypeError, match="takes 2 arguments, but 1 was given"):
         net(x)
-    with pytest.raises(TypeError, match="it has no argument `bias`"):
+    with pytest.raises(TypeError, match="no argument `bias`"):
         net(x, bias=x)
     with pytest.raises(TypeError, match="argument `input0` is given twice"):
         net(x, input0=x)
@@ -55,7 +55,7 @@ def test_signatures(model):
     assert "matmul" in dir(net)
     with pytest.raises(TypeError, match="several functions; call one of scale_rows, matmul, normalise"):
         net.signature
-    with pytest.raises(AttributeError, match="no function 'encode'; it has scale_rows"):
+    with pytest.raises(AttributeError, match="no function 'encode'; its functions are scale_rows"):
         net.encode
 
 

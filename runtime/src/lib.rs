@@ -56,7 +56,34 @@ pub use incarnate_bytecode::ir;
 #[cfg(feature = "std")]
 pub use incarnate_hal::mapping;
 pub use incarnate_vm as vm;
+/// Recordings of where the time of calls goes, with the feature `profiling`.
+///
+/// ```
+/// use incarnate_runtime::profile::{self, EventKind};
+/// use incarnate_runtime::session::{Session, Tensor};
+/// # fn main() -> incarnate_runtime::Result<()> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul/vmvx.vmfb");
+/// let session = Session::load("local-sync", path)?;
+/// let multiply = session.function("simple_mul")?;
+/// let x = session.tensor([1.0f32, 2.0, 3.0, 4.0])?;
+/// // The first call takes longer than the following ones.
+/// let _: Tensor<f32> = multiply.call((&x, &x))?;
+///
+/// profile::start();
+/// let _: Tensor<f32> = multiply.call((&x, &x))?;
+/// let recording = profile::stop();
+///
+/// let events = recording.tracks.iter().flat_map(|track| &track.events);
+/// for event in events.filter(|event| event.kind == EventKind::Dispatch) {
+///     println!("{}: {:?}", event.name, event.duration);
+/// }
+/// # #[cfg(feature = "profiling")]
+/// # assert!(recording.tracks.iter().flat_map(|track| &track.events).any(|event| event.kind == EventKind::Dispatch));
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "std")]
+#[doc(inline)]
 pub use incarnate_vm::profile;
 pub use incarnate_vm::{Error, Location, Result, ResultExt, StatusCode, native_functions, ref_object};
 #[cfg(feature = "ndarray")]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use incarnate_bytecode::executable_format::{LOADERS, STATIC, VMVX, is_machine_code};
+use incarnate_bytecode::executable_format::{LOADERS, STATIC, VMVX, is_machine_code, is_unverified, untrusted_refusal};
 use incarnate_bytecode::gpu_executable::is_vulkan;
 use incarnate_bytecode::imports::find;
 use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Value};
@@ -135,7 +135,7 @@ impl Plan {
                 None => plan.formats = None,
             }
         }
-        plan.unused = unused(module, &formats);
+        plan.unused = unused(module, &formats, options);
         let omitted = match plan.formats {
             Some(_) => omitted(&formats, options),
             None => BTreeSet::new(),
@@ -148,7 +148,7 @@ impl Plan {
             let known: Option<Vec<u32>> = data.iter().copied().collect();
             let decision = match known {
                 _ if omitted.contains(format.as_str()) => {
-                    let prefer = options.prefer.name();
+                    let prefer = if options.untrusted { Prefer::Portable } else { options.prefer }.name();
                     data.iter().flatten().for_each(|ordinal| plan.replace(module, creations, *ordinal));
                     format!("left out, as {prefer} executables are preferred")
                 }
@@ -168,13 +168,31 @@ impl Plan {
                         }
                         _ if is_vulkan(format) => "loaded by the program's Vulkan device".to_owned(),
                         true => "loaded by the program".to_owned(),
-                        false => "loaded by the program, if it gives its devices a loader for it".to_owned(),
+                        false => "loaded by the program, if its devices have a loader of this format".to_owned(),
                     }
                 }
             };
             plan.report.push(format!("{count} of format {}: {decision}", crate::names::line(format)));
         }
+        if options.untrusted {
+            plan.refuse_machine_code(options)?;
+        }
         Ok(plan)
+    }
+
+    /// Checks that an untrusted module needs no loader of code that no verifier checks. Formats that only the program knows are
+    /// refused when it runs.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED if it needs one.
+    fn refuse_machine_code(&self, options: &Options) -> Result<()> {
+        let needed = self.formats.iter().flatten().filter(|format| is_unverified(format));
+        let needed: Vec<&str> =
+            needed.map(String::as_str).chain(options.static_libraries.first().map(|_| STATIC)).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        Err(Error::permission_denied(crate::names::line(&untrusted_refusal(&needed.join(", ")))))
     }
 
     fn translate(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) -> Result<()> {
@@ -229,7 +247,7 @@ impl Plan {
 
 /// The indices in `LOADERS` of formats that a module names in a constant without creating an executable of them: programs
 /// query devices for their target format even if they have no kernels.
-fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>) -> BTreeSet<usize> {
+fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>, options: &Options) -> BTreeSet<usize> {
     let names: Vec<String> = (0..module.rodata_count())
         .filter_map(|ordinal| module.rodata_bytes(ordinal).filter(|bytes| bytes.len() < NAME_BYTES))
         .filter_map(|bytes| String::from_utf8(bytes.into_owned()).ok())
@@ -237,7 +255,9 @@ fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>)
     let is_unused = |prefix: &str| {
         !created.keys().any(|format| format.starts_with(prefix)) && names.iter().any(|name| name.starts_with(prefix))
     };
-    (0..LOADERS.len()).filter(|index| is_unused(LOADERS[*index].1)).collect()
+    // A session of an untrusted module asks no loader of machine code.
+    let is_permitted = |prefix: &str| !(options.untrusted && is_unverified(prefix));
+    (0..LOADERS.len()).filter(|index| is_permitted(LOADERS[*index].1) && is_unused(LOADERS[*index].1)).collect()
 }
 
 /// The module `libraries` for kernel libraries that the program links.
@@ -279,12 +299,14 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
 /// The formats to omit if all executables exist both in the portable format and as machine code for the target.
 fn omitted<'f>(formats: &'f BTreeMap<String, Vec<Option<u32>>>, options: &Options) -> BTreeSet<&'f str> {
     let Some(portable) = formats.get(VMVX) else { return BTreeSet::new() };
-    let machine_code = formats.iter().filter(|row| is_machine_code(row.0));
+    let machine_code =
+        formats.iter().filter(|row| is_machine_code(row.0) || (options.untrusted && is_unverified(row.0)));
     let machine_code: Vec<(&str, bool)> = machine_code
         .filter(|row| row.1.len() == portable.len())
         .map(|row| (row.0.as_str(), is_native(row.0, options)))
         .collect();
     match options.prefer {
+        _ if options.untrusted => machine_code.iter().map(|row| row.0).collect(),
         Prefer::Portable => machine_code.iter().map(|row| row.0).collect(),
         Prefer::Native if machine_code.iter().any(|row| row.1) => BTreeSet::from([VMVX]),
         Prefer::Native => BTreeSet::new(),

@@ -54,7 +54,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code requires.
-const SUPPORT_VERSION: u32 = 24;
+const SUPPORT_VERSION: u32 = 25;
 
 /// Translates a module.
 ///

@@ -21,9 +21,10 @@ pub struct Options {
     /// The target features for which functions with long loops are multiversioned, in addition to the program's own target. The
     /// program selects the best variant at run time.
     pub target_features: Vec<TargetFeatures>,
-    /// The module is untrusted: loop iterations, calls and bulk operations count against the fuel of
-    /// the `Limits` of a session, as in the interpreter. Loops over buffers are several times slower, because
-    /// each access is checked on its own.
+    /// The module may be anyone's. Machine code is refused; of executables in several formats, those in bytecode are translated.
+    /// `Module::load` and `Module::load_with` limit memory, objects, steps and time, as `SessionBuilder::untrusted` does. Loop
+    /// iterations, calls and bulk operations count against the fuel, as in the interpreter. Loops over buffers are several times
+    /// slower, because each access is checked on its own.
     pub untrusted: bool,
     /// Float reductions may be computed in another order than that of the bytecode: sums along adjacent elements, for example, in
     /// partial sums, which vectors hold. Results may differ by rounding, and are the same on every processor and as interpreted ones

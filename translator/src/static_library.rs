@@ -86,7 +86,7 @@ impl StaticLibrary {
         let found: Vec<String> = self.exports.iter().filter(|name| name.ends_with(QUERY_SUFFIX)).cloned().collect();
         if found.is_empty() {
             let why = format!(
-                "it exports no function `*{QUERY_SUFFIX}`: it was not compiled with --iree-llvmcpu-link-static"
+                "no function `*{QUERY_SUFFIX}` is exported: the model was compiled without --iree-llvmcpu-link-static"
             );
             return Err(Error::not_found(why)).context(context);
         }

@@ -131,7 +131,12 @@ fn bench_function(
     let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
     // Standard output may be a machine-readable report.
     let mut out = console::stderr();
-    let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
+    let profile = arguments.call.profile.as_ref();
+    if profile.is_some() {
+        // The first call takes longer than those that are measured.
+        call.invoke().map_err(|error| function.explain(error))?;
+    }
+    let samples = profiled(profile, program.concurrency(), None, &mut out, || {
         measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
     })?;
     let mut verdict = Verdict::Success;

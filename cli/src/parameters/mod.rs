@@ -12,7 +12,7 @@ use incarnate_runtime::parameters::{ArchiveWriter, FileAccess, ParameterEntry, P
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::ScopedFile;
+use super::arguments::{ScopedFile, byte_size};
 use super::console::Console;
 use crate::tooling::atomic_file::AtomicFile;
 use crate::tooling::spec::{Slot, SpecValue, parse_specs};
@@ -65,8 +65,8 @@ struct ConvertArguments {
     /// Replace all parameters by zero splats, which occupy no storage.
     #[arg(long)]
     strip: bool,
-    /// Alignment of data in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    /// Alignment of data in bytes, such as 4KiB.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = byte_size)]
     alignment: u64,
 }
 
@@ -81,8 +81,8 @@ struct CreateArguments {
     /// The archive to write (.irpa).
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Alignment of data in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    /// Alignment of data in bytes, such as 4KiB.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = byte_size)]
     alignment: u64,
 }
 

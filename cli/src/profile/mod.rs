@@ -6,6 +6,7 @@ mod trace;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use incarnate_runtime::profile::{self, Recording};
 use incarnate_runtime::{Result, ResultExt};
@@ -17,10 +18,12 @@ pub(super) use summary::{Row, rows};
 pub(super) use trace::read_trace;
 
 /// Runs `body` and reports its profile: as a trace to a file, or as a table to `out`. Without `destination` nothing is
-/// recorded. `threads` is the number of threads of the devices.
+/// recorded. `threads` is the number of threads of the devices; `first_call` is the time of a call before this one, which the table
+/// names.
 pub(super) fn profiled<T>(
     destination: Option<&Option<PathBuf>>,
     threads: usize,
+    first_call: Option<Duration>,
     out: &mut dyn Write,
     body: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
@@ -30,7 +33,10 @@ pub(super) fn profiled<T>(
     let recording = profile::stop();
     let value = result?;
     match destination {
-        None => out.write_all(table::table(&recording, threads).as_bytes()).context(|| "writing the profile")?,
+        None => {
+            let table = table::table(&recording, threads, first_call);
+            out.write_all(table.as_bytes()).context(|| "writing the profile")?;
+        }
         Some(path) => write(path, &recording)?,
     }
     Ok(value)

@@ -13,7 +13,8 @@ const BAR: f64 = 24.0;
 const NAME: usize = 56;
 
 /// Prints one row for each dispatch, transfer, wait and function, the longest time first within its kind.
-pub(super) fn table(recording: &Recording, threads: usize) -> String {
+/// `first_call` is the time of the call before the recording.
+pub(super) fn table(recording: &Recording, threads: usize, first_call: Option<Duration>) -> String {
     let rows = rows(recording);
     let total: Duration = rows.iter().filter(|row| is_work(row)).map(|row| row.busy).sum();
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(8, NAME);
@@ -34,6 +35,9 @@ pub(super) fn table(recording: &Recording, threads: usize) -> String {
         duration(total),
         duration(recording.duration)
     );
+    if let Some(first_call) = first_call {
+        let _ = writeln!(out, "The table is of the second call. The first one took {}.", duration(first_call));
+    }
     if recording.dropped > 0 {
         let _ = writeln!(out, "{} more events were dropped.", recording.dropped);
     }
@@ -82,11 +86,13 @@ mod tests {
         let rows = rows(&recording());
         let kernel = rows.iter().find(|row| row.kind == EventKind::Dispatch).map(|row| (row.count, row.workgroups));
         assert_eq!(kernel, Some((1, 8)));
-        let text = table(&recording(), 2);
+        let text = table(&recording(), 2, Some(Duration::from_micros(1300)));
         let kernel = text.lines().find(|line| line.starts_with("matmul")).unwrap_or_default();
         // 150 us of 2 x 100 us; 8000 bytes in 100 us.
         let columns: Vec<&str> = kernel.split_whitespace().collect();
         assert_eq!(columns[1..], ["1", "150.00", "us", "100.0%", "8", "0.08", "75%", &"#".repeat(24)]);
         assert!(text.lines().any(|line| line.starts_with("@main")) && text.contains("150.00 us of 2 threads"));
+        assert!(text.ends_with("The table is of the second call. The first one took 1.300 ms.\n"), "{text}");
+        assert!(!table(&recording(), 2, None).contains("call."));
     }
 }

@@ -189,6 +189,8 @@ fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> 
 
 fn parse_primitive(kind: ConventionItem, text: &str) -> Option<Primitive> {
     match kind {
+        ConventionItem::I32 if text == "true" => Some(Primitive::I32(1)),
+        ConventionItem::I32 if text == "false" => Some(Primitive::I32(0)),
         // A number outside the signed range may be an unsigned one.
         ConventionItem::I32 => {
             let value = parse_integer(text)?;
@@ -308,6 +310,11 @@ mod tests {
         assert_eq!(values[1], SpecValue::Value(HostValue::Primitive(Primitive::I64(-16))));
         assert!(matches!(values[2], SpecValue::Value(HostValue::Primitive(Primitive::F32(value))) if value.is_nan()));
         assert_eq!(values[3], SpecValue::Value(HostValue::Primitive(Primitive::F64(1e-7))));
+        for (text, number) in [("true", 1), ("false", 0)] {
+            let expected = SpecValue::Value(HostValue::Primitive(Primitive::I32(number)));
+            assert_eq!(parse("i", &[text]).unwrap(), [expected]);
+            assert!(parse("I", &[text]).is_err());
+        }
         let typed = parse("iiif", &["i32=5", "i8=-3", "i1=1", "f32=2.1"]).unwrap();
         let expected = [Primitive::I32(5), Primitive::I32(-3), Primitive::I32(1), Primitive::F32(2.1)];
         assert_eq!(typed, expected.map(|value| SpecValue::Value(HostValue::Primitive(value))));

@@ -1,5 +1,10 @@
 //! The table of executable formats and their loaders.
 
+use alloc::format;
+use alloc::string::String;
+
+use crate::gpu_executable::is_vulkan;
+
 /// The format of bytecode executables.
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
@@ -13,6 +18,22 @@ const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "
 #[must_use]
 pub fn is_machine_code(format: &str) -> bool {
     MACHINE_CODE.iter().any(|prefix| format.starts_with(prefix))
+}
+
+/// Whether executables of a format are code that no verifier checks: machine code of the host, or code of a GPU.
+#[must_use]
+pub fn is_unverified(format: &str) -> bool {
+    is_machine_code(format) || is_vulkan(format)
+}
+
+/// Explains why an untrusted module with executables of the given formats is refused, and what to do: the same text for the command
+/// line, sessions, the macro, the translator and Python.
+#[must_use]
+pub fn untrusted_refusal(formats: &str) -> String {
+    format!(
+        "the module contains machine code ({formats}), which --untrusted refuses (in Rust SessionBuilder::untrusted, Limits::portable): \
+         compile the model with --target=portable, or load the module without it if you trust its author"
+    )
 }
 
 /// Whether executables of a format are machine code for this host's architecture, or for the program's.

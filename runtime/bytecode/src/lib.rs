@@ -117,7 +117,7 @@ pub use operand::{
     TypeId,
 };
 pub use recovery::recovered_declarations;
-pub use signature::{Signature, ValueInfo, ValueType};
+pub use signature::{Signature, ValueInfo, ValueType, wrong_argument_count};
 pub use status::{Error, Location, Result, ResultExt, StatusCode};
 pub use targets::ExecutableTarget;
 pub use verified::VerifiedModule;

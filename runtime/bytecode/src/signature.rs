@@ -1,5 +1,7 @@
 //! Signatures: the names and types of what a function takes and returns.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -53,6 +55,18 @@ pub enum ValueType {
     /// Another reference, with the text of its type, such as `!hal.buffer` or `!vm.list<i32>`; `!vm.ref<?>` if the type is
     /// unknown.
     Reference(String),
+}
+
+/// Says that a function takes another number of arguments than it was given.
+#[must_use]
+pub fn wrong_argument_count(taken: usize, given: usize) -> String {
+    let arguments = match taken {
+        0 => "no arguments".to_owned(),
+        1 => "1 argument".to_owned(),
+        taken => format!("{taken} arguments"),
+    };
+    let verb = if given == 1 { "was" } else { "were" };
+    format!("the function takes {arguments}, but {given} {verb} given")
 }
 
 impl Signature {
@@ -116,7 +130,7 @@ fn attribute<'m>(module: &'m Module, function: u32, key: &str) -> Option<&'m str
 impl ValueInfo {
     fn new(item: ConventionItem, declared: Option<&DeclaredValue<'_>>, generic: &str, index: usize) -> ValueInfo {
         let name = match declared.map_or("", |value| value.name) {
-            "" => alloc::format!("{generic}{index}"),
+            "" => format!("{generic}{index}"),
             name => name.into(),
         };
         let output = declared.and_then(|value| value.output).filter(|_| item == ConventionItem::Ref);

@@ -143,6 +143,8 @@ struct Inner {
     context: Vec<Cow<'static, str>>,
     /// The stack of VM functions, innermost first.
     locations: Vec<Location>,
+    /// The function that a program called, or its declaration.
+    callee: Option<String>,
 }
 
 macro_rules! constructors {
@@ -159,7 +161,13 @@ impl Error {
     /// An error of the given code; the message says what is wrong, in lower case and without a full stop.
     #[cold]
     pub fn new(code: StatusCode, message: impl Into<Cow<'static, str>>) -> Error {
-        Error(Box::new(Inner { code, message: message.into(), context: Vec::new(), locations: Vec::new() }))
+        Error(Box::new(Inner {
+            code,
+            message: message.into(),
+            context: Vec::new(),
+            locations: Vec::new(),
+            callee: None,
+        }))
     }
 
     constructors! {
@@ -218,6 +226,18 @@ impl Error {
         self
     }
 
+    /// Adds the function that a program called: its name, and its declaration in the model if it has one. It stands behind the reason,
+    /// because declarations are long. The innermost callee counts.
+    #[cold]
+    #[must_use]
+    pub fn calling(mut self, name: &str, declaration: Option<&str>) -> Error {
+        self.0.callee.get_or_insert_with(|| match declaration {
+            Some(declaration) => alloc::format!("`{declaration}`"),
+            None => alloc::format!("@{name}"),
+        });
+        self
+    }
+
     /// Adds where it happened; callers add theirs after their callees'.
     #[must_use]
     pub fn at(mut self, location: Location) -> Error {
@@ -234,6 +254,7 @@ impl Clone for Error {
             message: inner.message.clone(),
             context: inner.context.clone(),
             locations: inner.locations.clone(),
+            callee: inner.callee.clone(),
         }))
     }
 }
@@ -249,7 +270,10 @@ impl fmt::Display for Error {
             f.write_str(if index == 0 { "; at " } else { ", called from " })?;
             write!(f, "{location}")?;
         }
-        Ok(())
+        match &self.0.callee {
+            Some(callee) => write!(f, "; calling {}", Escaped(callee)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -328,9 +352,18 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_stands_before_the_declaration() {
+        let declared = Some("sync func @f(%a: i32)");
+        let error =
+            Error::aborted("no").context("argument `a`").calling("f", declared).calling("g", None).context("more");
+        assert_eq!(error.to_string(), "more: argument `a`: ABORTED; no; calling `sync func @f(%a: i32)`");
+        assert_eq!(Error::aborted("no").calling("f", None).clone().to_string(), "ABORTED; no; calling @f");
+    }
+
+    #[test]
     fn display_is_one_line_that_does_not_act() {
         let hostile = || String::from("a\u{1b}[2J\r\n\u{202e}");
-        let error = Error::aborted(hostile()).context(hostile()).at(Location {
+        let error = Error::aborted(hostile()).context(hostile()).calling(&hostile(), None).at(Location {
             module: Some(hostile()),
             function: Some(hostile()),
             offset: None,

@@ -37,6 +37,11 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// `hal.executable.format`, too.
     fn supports(&self, format: &str) -> bool;
 
+    /// Returns true if this loader takes bytecode only, and verifies it: sessions of untrusted modules have no other loaders.
+    fn is_verifying(&self) -> bool {
+        false
+    }
+
     /// Loads an executable if this loader is the one for these bytes; else another one is asked that supports the format.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::library::{ImportRegistry, missing_features};
 use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
-use crate::bytecode::executable_format::is_machine_code_of_host;
+use crate::bytecode::executable_format::{is_machine_code_of_host, is_unverified, untrusted_refusal};
 use crate::bytecode::{Contents, ExecutableTarget};
 use crate::hal::Executable;
 use crate::vm::{Ledger, Limits, array};
@@ -110,12 +110,19 @@ impl Loaders {
         all
     }
 
+    /// Returns whether executables may be code that no verifier checks: see [`Limits::machine_code`].
+    #[must_use]
+    pub fn permit_machine_code(&self) -> bool {
+        self.limits.machine_code
+    }
+
     /// Those that a program asks on a device of loaders of its own or without.
     fn candidates<'a>(
         &'a self,
         device: Option<&'a [Arc<dyn ExecutableLoader>]>,
     ) -> impl Iterator<Item = &'a Arc<dyn ExecutableLoader>> {
-        self.program.iter().chain(device.unwrap_or(&self.general))
+        let is_permitted = |loader: &&Arc<dyn ExecutableLoader>| self.limits.machine_code || loader.is_verifying();
+        self.program.iter().chain(device.unwrap_or(&self.general)).filter(is_permitted)
     }
 
     /// Whether one of them can load executables of `format` on this host, and this processor can run them; `device` are a device's
@@ -130,7 +137,8 @@ impl Loaders {
     /// is charged to the program's ledger before it is loaded, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// INCOMPATIBLE if this processor lacks a feature; NOT_FOUND where no loader does; RESOURCE_EXHAUSTED if the ledger is used up; what the loader reports.
+    /// INCOMPATIBLE if this processor lacks a feature; PERMISSION_DENIED for code that no verifier checks, where the limits refuse it;
+    /// NOT_FOUND where no loader does; RESOURCE_EXHAUSTED if the ledger is used up; what the loader reports.
     #[allow(clippy::too_many_arguments, reason = "what a device and a program each contribute")]
     pub fn load(
         &self,
@@ -152,6 +160,9 @@ impl Loaders {
         let data = aligned.bytes();
         let parameters = ExecutableParameters { format, data, contents, constants, imports, limits, reassociate };
         let Some(code) = self.candidates(device).find_map(|loader| loader.take(&parameters)) else {
+            if !self.limits.machine_code && is_unverified(format) {
+                return Err(Error::permission_denied(untrusted_refusal(format)));
+            }
             let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
             return Err(Error::not_found(format!(
                 "no loader for this executable of format '{format}'; loaders: {}",

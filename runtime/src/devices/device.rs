@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
+use crate::bytecode::executable_format::untrusted_refusal;
 use crate::hal::backend::{self, Backend, ExecutableCache, InlineExecution, Operation, Queue};
 #[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
@@ -119,9 +120,15 @@ impl Device {
         }
     }
 
+    /// Whether the device may run code of its own, which no verifier checks: it has no loaders, which would be the only ones, and the
+    /// program is trusted.
+    fn permits_own_code(&self, loaders: &Loaders) -> bool {
+        self.loaders.is_none() && loaders.permit_machine_code()
+    }
+
     fn supports(&self, loaders: &Loaders, format: &str) -> bool {
         match self.queue.backend().executable_cache() {
-            Some(cache) => self.loaders.is_none() && cache.supports(format),
+            Some(cache) => self.permits_own_code(loaders) && cache.supports(format),
             None => loaders.support(self.loaders(), format),
         }
     }
@@ -142,7 +149,8 @@ impl Device {
     /// `data`, if there is one. The executable is charged to the ledger, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// NOT_FOUND if no loader supports the format; RESOURCE_EXHAUSTED if the ledger is used up; errors of the loader.
+    /// NOT_FOUND if no loader supports the format; PERMISSION_DENIED for code that no verifier checks, where it is refused;
+    /// RESOURCE_EXHAUSTED if the ledger is used up; errors of the loader.
     pub fn create_executable(
         &self,
         loaders: &Loaders,
@@ -153,6 +161,7 @@ impl Device {
         ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
         let executable = match self.queue.backend().executable_cache() {
+            Some(_) if !self.permits_own_code(loaders) => Err(Error::permission_denied(untrusted_refusal(format))),
             Some(cache) => self.prepare(cache, format, data, constants, ledger),
             None => loaders.load(self.loaders(), &self.imports, format, data, contents, constants, ledger),
         };
@@ -168,12 +177,6 @@ impl Device {
         constants: &[u32],
         ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
-        if self.loaders.is_some() {
-            return Err(Error::permission_denied(format!(
-                "executable of format '{format}' is code for a device, which the options of this device refuse: only \
-                 executables that its loaders verify may run"
-            )));
-        }
         if !cache.supports(format) {
             return Err(Error::not_found(format!("the device runs no executables of format '{format}'")));
         }

@@ -111,6 +111,6 @@ impl Driver for TaskDriver {
 fn check_path(driver: &str, uri: &DeviceUri<'_>) -> Result<()> {
     match uri.path {
         "" | "default" | "0" => Ok(()),
-        other => Err(Error::not_found(format!("{driver} has no device '{other}'; it has 'default'"))),
+        other => Err(Error::not_found(format!("{driver} has no device '{other}', only 'default'"))),
     }
 }

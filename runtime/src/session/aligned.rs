@@ -6,7 +6,6 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 use super::element::Element;
-use super::input::Input;
 use crate::hal::MINIMUM_ALIGNMENT;
 
 /// Elements that begin at a multiple of 64 bytes, so that functions can borrow them in place; slices at other addresses
@@ -75,12 +74,6 @@ impl<T: Element> Clone for AlignedVec<T> {
 impl<T: fmt::Debug> fmt::Debug for AlignedVec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl<'a, T> From<&'a AlignedVec<T>> for Input<'a, T> {
-    fn from(elements: &'a AlignedVec<T>) -> Input<'a, T> {
-        Input::from(&**elements)
     }
 }
 

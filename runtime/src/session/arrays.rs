@@ -1,26 +1,21 @@
 //! Nested arrays of Rust as tensors, and tensors as nested arrays.
 
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 
 use super::aligned::AlignedVec;
 use super::element::{Element, ScalarElement};
-use super::input::{Input, ToTensor};
+use super::input::{Input, IntoInput};
 use super::tensor::Tensor;
 use crate::{Error, Result};
 
-/// Implements [`ToTensor`] by the conversion to [`Input`].
+/// Implements [`ToTensor`] for types that are [`IntoInput`].
 macro_rules! to_tensor {
     ($({$($generics:tt)*} $type:ty => $element:ty;)*) => {
         $(impl<'a, $($generics)*> $crate::session::ToTensor<'a> for $type {
             type Element = $element;
-
-            fn into_input(self) -> $crate::session::Input<'a, $element> {
-                $crate::session::Input::from(self)
-            }
         })*
     };
 }
@@ -32,50 +27,41 @@ to_tensor! {
     {T: Element} &'a Vec<T> => T;
     {T: Element} &'a AlignedVec<T> => T;
     {T: Element} Vec<T> => T;
+    {T: ScalarElement} T => T;
     {T: ScalarElement, const A: usize} &'a [T; A] => T;
+    {T: ScalarElement, const A: usize} [T; A] => T;
 }
 
-/// A tensor of rank 0.
-impl<'a, T: ScalarElement> ToTensor<'a> for T {
-    type Element = T;
-
-    fn into_input(self) -> Input<'a, T> {
-        Input::from_vec(&[], vec![self])
-    }
+fn flattened<T, const N: usize>(nested: &[[T; N]]) -> &[T] {
+    nested.as_flattened()
 }
 
-impl<'a, T: ScalarElement, const A: usize> ToTensor<'a> for [T; A] {
-    type Element = T;
-
-    fn into_input(self) -> Input<'a, T> {
-        Input::from_vec(&[A as u64], self.to_vec())
-    }
-}
-
-/// The elements of nested arrays.
-fn flattened<T: Element, A: Pod>(nested: &A) -> &[T] {
-    bytemuck::cast_slice(core::slice::from_ref(nested))
+fn flattened_mut<T, const N: usize>(nested: &mut [[T; N]]) -> &mut [T] {
+    nested.as_flattened_mut()
 }
 
 /// Conversions to tensors, of one rank above 1: the constants of the dimensions, outermost first, and the type.
 macro_rules! nested {
     ($($dimension:ident)*: $type:ty) => {
-        impl<'a, T: Element, $(const $dimension: usize),*> From<&'a $type> for Input<'a, T> {
-            fn from(elements: &'a $type) -> Input<'a, T> {
-                Input::nested(flattened(elements), const { &[$($dimension as u64),*] })
+        impl<'a, T: Element, $(const $dimension: usize),*> IntoInput<'a, T> for &'a $type {
+            fn into_input(self) -> Input<'a, T> {
+                let elements = core::slice::from_ref(self);
+                $(let elements = flattened::<_, $dimension>(elements);)*
+                Input::nested(elements, const { &[$($dimension as u64),*] })
             }
         }
 
-        impl<'a, T: ScalarElement, $(const $dimension: usize),*> ToTensor<'a> for $type {
-            type Element = T;
-
+        impl<'a, T: Element, $(const $dimension: usize),*> IntoInput<'a, T> for $type {
             fn into_input(self) -> Input<'a, T> {
-                Input::from_vec(&[$($dimension as u64),*], flattened(&self).to_vec())
+                let elements = core::slice::from_ref(&self);
+                $(let elements = flattened::<_, $dimension>(elements);)*
+                Input::from_vec(&[$($dimension as u64),*], elements.to_vec())
             }
         }
 
         to_tensor! {
             {T: ScalarElement, $(const $dimension: usize),*} &'a $type => T;
+            {T: ScalarElement, $(const $dimension: usize),*} $type => T;
         }
     };
 }
@@ -90,7 +76,9 @@ macro_rules! to_nested {
             fn try_from(tensor: &Tensor<T>) -> Result<$type> {
                 check(tensor.shape(), &[$($dimension as u64),*])?;
                 let mut elements = <$type as Zeroable>::zeroed();
-                tensor.read(bytemuck::cast_slice_mut(core::slice::from_mut(&mut elements)))?;
+                let target = core::slice::from_mut(&mut elements);
+                $(let target = flattened_mut::<_, $dimension>(target);)*
+                tensor.read(target)?;
                 Ok(elements)
             }
         }

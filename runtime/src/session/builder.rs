@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Session, incompatible};
+use crate::bytecode::executable_format::untrusted_refusal;
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
@@ -13,7 +14,7 @@ use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{BytecodeModule, Context, Limits, Linkage, Module, Program};
-use crate::{Result, ResultExt};
+use crate::{Error, Result, ResultExt};
 
 /// Collects the modules, devices and options of a [`Session`].
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub struct SessionBuilder {
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     kernel_limits: Option<Limits>,
+    is_untrusted: bool,
     trace_sink: TraceSink,
     parameters: Parameters,
     inputs_only_read: Option<InputsOnlyRead>,
@@ -219,6 +221,7 @@ impl SessionBuilder {
             offered: Vec::new(),
             limits: None,
             kernel_limits: None,
+            is_untrusted: false,
             trace_sink: TraceSink::default(),
             parameters: Parameters::default(),
             inputs_only_read: None,
@@ -328,7 +331,35 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the limits of calls; see [`Limits::portable`] for untrusted modules. Sessions with clones of the same limits
+    /// Lets the modules be anyone's: refuses machine code on every device, and limits memory, objects, steps and time by
+    /// [`Limits::portable`], unless [`limits`](SessionBuilder::limits) sets others. Module files are read into memory, as by
+    /// [`read_module_files`](SessionBuilder::read_module_files), because another program may change them. Devices that the session
+    /// creates hold no more memory than the program may. The order of the builder's methods does not matter.
+    ///
+    /// The flag `--untrusted` of the command line, `untrusted` of `include_module!` and `untrusted=True` of the Python package do the
+    /// same.
+    ///
+    /// ```
+    /// use incarnate_runtime::session::{Session, Tensor};
+    /// use incarnate_runtime::StatusCode;
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul");
+    /// # let (portable, machine_code) = (format!("{folder}/vmvx.vmfb"), format!("{folder}/llvm-cpu.vmfb"));
+    /// let session = Session::builder().device("local-sync").module_file(portable).untrusted().build()?;
+    /// assert!(session.context().limits().ledger.is_limited());
+    ///
+    /// let refused = Session::builder().device("local-sync").module_file(machine_code).untrusted().build();
+    /// # #[cfg(target_arch = "x86_64")]
+    /// assert_eq!(refused.unwrap_err().code(), StatusCode::PermissionDenied);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn untrusted(mut self) -> SessionBuilder {
+        self.is_untrusted = true;
+        self.read_module_files()
+    }
+
+    /// Sets the limits of calls; see [`SessionBuilder::untrusted`] for modules of anyone's. Sessions with clones of the same limits
     /// share the ledger and the deadline. Kernels in bytecode take their steps, their time and their memory from the call
     /// that submits them. Translated code counts steps only if it was translated as untrusted.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
@@ -355,13 +386,30 @@ impl SessionBuilder {
         self
     }
 
+    /// Returns the limits of calls and those of kernels. Those of an untrusted module bound the memory of devices, too.
+    fn resolved_limits(&mut self) -> Result<(Limits, Limits)> {
+        let default = if self.is_untrusted { Limits::portable } else { Limits::default };
+        let mut limits = self.limits.take().unwrap_or_else(default);
+        limits.machine_code &= !self.is_untrusted;
+        let mut kernel_limits = self.kernel_limits.take().unwrap_or_else(|| limits.clone());
+        kernel_limits.machine_code &= limits.machine_code;
+        if self.is_untrusted {
+            let memory_limit = &mut self.device_options.memory_limit;
+            *memory_limit = limits.ledger.byte_limit().min(*memory_limit);
+        }
+        let refused = self.program_loaders.iter().find(|loader| !kernel_limits.machine_code && !loader.is_verifying());
+        match refused {
+            Some(loader) => Err(Error::permission_denied(untrusted_refusal(loader.name()))),
+            None => Ok((limits, kernel_limits)),
+        }
+    }
+
     /// Loads, verifies and links the modules and runs their initialisers.
     ///
     /// # Errors
     /// Errors of loading, verifying and linking, and those of the initialisers.
     pub fn build(mut self) -> Result<Session> {
-        let limits = self.limits.take().unwrap_or_default();
-        let kernel_limits = self.kernel_limits.take().unwrap_or_else(|| limits.clone());
+        let (limits, kernel_limits) = self.resolved_limits()?;
         let loaders = Loaders::named(self.loaders).with(&self.program_loaders);
         let loaders = loaders.within(kernel_limits).reassociating(self.reassociate);
         let (reading, reassociate, inputs_only_read) = (self.reading, self.reassociate, self.inputs_only_read);
@@ -509,8 +557,65 @@ impl Session {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::StatusCode;
+    use crate::hal::local::loaders::{EmbeddedElfLoader, VmvxLoader};
+
+    fn model(name: &str) -> SessionBuilder {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul");
+        Session::builder().device("local-sync").module_file(format!("{folder}/{name}.vmfb"))
+    }
+
+    #[test]
+    fn untrusted_modules_have_limits_and_no_machine_code() {
+        let session = model("vmvx").untrusted().build().unwrap();
+        let limits = session.context().limits();
+        assert_eq!((limits.fuel, limits.machine_code), (Some(Limits::PORTABLE_FUEL), false));
+        assert_eq!(limits.ledger.byte_limit(), Limits::PORTABLE_BYTES);
+        let product: crate::session::Tensor<f32> = {
+            let numbers = session.tensor([1.0f32, 2.0, 3.0, 4.0]).unwrap();
+            session.function("simple_mul").unwrap().call((&numbers, &numbers)).unwrap()
+        };
+        assert_eq!(product.to_vec().unwrap(), [1.0, 4.0, 9.0, 16.0]);
+        // Explicit limits are kept, in whatever order.
+        let fuel = || Limits { fuel: Some(7), ..Limits::default() };
+        for builder in [model("vmvx").limits(fuel()).untrusted(), model("vmvx").untrusted().limits(fuel())] {
+            let (limits, kernel_limits) = { builder }.resolved_limits().unwrap();
+            assert_eq!((limits.fuel, limits.machine_code, kernel_limits.machine_code), (Some(7), false, false));
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn machine_code_is_refused_on_every_device() {
+        let device = Device::create("local-sync").unwrap();
+        let own_loaders: Vec<Arc<dyn ExecutableLoader>> =
+            vec![Arc::new(VmvxLoader::default()), Arc::new(EmbeddedElfLoader::default())];
+        let options = DeviceOptions { loaders: Some(own_loaders), ..DeviceOptions::default() };
+        let trusting = || Limits { machine_code: true, ..Limits::portable() };
+        for (name, builder) in [
+            ("a device of the session", model("llvm-cpu").untrusted()),
+            ("a shared device", model("llvm-cpu").shared_device(device).untrusted()),
+            ("a device that has a loader of its own", model("llvm-cpu").device_options(options).untrusted()),
+            ("the limits alone", model("llvm-cpu").limits(Limits::portable())),
+            ("the limits of kernels alone", model("llvm-cpu").kernel_limits(Limits::portable())),
+            ("limits that permit machine code", model("llvm-cpu").limits(trusting()).untrusted()),
+            (
+                "a loader of the program",
+                model("vmvx").executable_loader(Arc::<EmbeddedElfLoader>::default()).untrusted(),
+            ),
+        ] {
+            let error = builder.build().expect_err(name);
+            assert_eq!(error.code(), StatusCode::PermissionDenied, "{name}: {error}");
+            let text = error.to_string();
+            assert!(text.contains("machine code (embedded-elf"), "{name}: {text}");
+            assert!(text.contains("--untrusted") && text.contains("SessionBuilder::untrusted"), "{name}: {text}");
+            assert!(text.contains("--target=portable") && text.lines().count() == 1, "{name}: {text}");
+        }
+        assert!(model("llvm-cpu").build().is_ok());
+    }
 
     #[test]
     fn the_provided_modules_are_listed() {

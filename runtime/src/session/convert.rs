@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::element::Element;
+use super::aligned::AlignedVec;
+use super::element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, ScalarElement};
+use super::function::Function;
+use super::input::Input;
+use super::packer::{Packer, value_text};
 use super::tensor::Tensor;
 use crate::bytecode::ConventionItem;
 use crate::hal::BufferView;
@@ -47,11 +51,20 @@ impl Primitives {
     }
 }
 
-/// A value that a function can be called with.
+/// A value that a function can be called with: a tensor, elements on the host that become one, a number, or a [`Value`]; or a reference
+/// to one of these.
+///
+/// Elements are those of a slice, a vector or an array, which take the shape that the function declares, of nested arrays of up to 8
+/// dimensions, and with the feature `ndarray` of that crate's arrays and views. A number becomes a tensor of rank 0 where the function
+/// takes one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a function",
+    label = "not a value that functions take",
+    note = "functions take tensors, numbers, slices, vectors, arrays and nested arrays of elements, by value or by reference, and with \
+            the feature `ndarray` of `incarnate` arrays and views of that crate",
+    note = "elements are bool, i8 to i64, u8 to u64, f32, f64 and other types that are an `Element`"
+)]
 pub trait ToValue {
-    /// Converts the value to the VM's.
-    fn to_value(&self) -> Value;
-
     /// Returns the type and the bits if every value of the type is a primitive.
     #[inline(always)]
     fn primitive(&self) -> Option<(ConventionItem, u64)> {
@@ -59,82 +72,16 @@ pub trait ToValue {
     }
 
     /// Appends the value to the arguments of a call.
-    #[inline]
-    fn pack(&self, packer: &mut Packer<'_>) {
-        packer.push(self.to_value());
-    }
+    fn pack(&self, packer: &mut Packer<'_>);
 }
 
-/// Writes arguments into a call buffer and checks them against the calling convention.
-#[derive(Debug)]
-pub struct Packer<'a> {
-    buffer: &'a mut CallBuffer,
-    items: core::slice::Iter<'a, ConventionItem>,
-    index: usize,
-    /// The first mismatch.
-    error: Option<Error>,
-}
-
-impl<'a> Packer<'a> {
-    pub(super) fn new(buffer: &'a mut CallBuffer, items: &'a [ConventionItem]) -> Packer<'a> {
-        Packer { buffer, items: items.iter(), index: 0, error: None }
-    }
-
-    /// Appends the bits of a primitive.
-    #[inline]
-    fn word(&mut self, item: ConventionItem, word: u64, value: impl FnOnce() -> Value) {
-        match self.items.next() {
-            Some(wanted) if *wanted == item => self.buffer.push_word(word),
-            wanted => self.refuse(&value(), wanted),
-        }
-        self.index += 1;
-    }
-
-    /// Appends a value.
-    pub fn push(&mut self, value: Value) {
-        match (&value, self.items.next()) {
-            (Value::I32(_), Some(ConventionItem::I32))
-            | (Value::I64(_), Some(ConventionItem::I64))
-            | (Value::F32(_), Some(ConventionItem::F32))
-            | (Value::F64(_), Some(ConventionItem::F64))
-            | (Value::Ref(_), Some(ConventionItem::Ref)) => self.buffer.push(value),
-            (value, wanted) => self.refuse(value, wanted),
-        }
-        self.index += 1;
-    }
-
-    #[cold]
-    fn refuse(&mut self, value: &Value, wanted: Option<&ConventionItem>) {
-        let index = self.index;
-        self.error.get_or_insert_with(|| {
-            Error::invalid_argument(match wanted {
-                Some(wanted) => format!("argument {index} is {value:?}, not of type {wanted:?}"),
-                None => format!("{index} arguments are taken, more are given"),
-            })
-        });
-    }
-
-    /// # Errors
-    /// INVALID_ARGUMENT if an argument has another type, or one is missing.
-    #[inline]
-    pub(super) fn finish(self) -> Result<()> {
-        match self.error {
-            Some(error) => Err(error),
-            None if self.items.len() == 0 => Ok(()),
-            None => Err(too_few(self.index + self.items.len(), self.index)),
-        }
-    }
-}
-
-#[cold]
-fn too_few(wanted: usize, given: usize) -> Error {
-    Error::invalid_argument(format!("{wanted} arguments are taken, {given} are given"))
-}
-
-/// A value that a function can return.
+/// A value that a function can return: a tensor, a number, or a [`Value`].
+#[diagnostic::on_unimplemented(
+    message = "a result of a function cannot be `{Self}`",
+    label = "not a value that functions return",
+    note = "results are `Tensor<T>` of an element type `T`, bool, i32, i64, f32 and f64; `Tensor::to_vec` copies the elements of a tensor"
+)]
 pub trait FromValue: Sized {
-    /// The type, if it is a primitive.
-    /// The type if it is a primitive.
     /// The type if it is a primitive.
     const PRIMITIVE: Option<ConventionItem> = None;
     /// Converts the given bits; None if the type is not a primitive.
@@ -164,10 +111,6 @@ pub trait FromValue: Sized {
 macro_rules! scalars {
     ($($type:ty => $variant:ident, $word:ident => $from:expr, $number:ident => $bits:expr;)*) => {
         $(impl ToValue for $type {
-            #[inline]
-            fn to_value(&self) -> Value {
-                Value::$variant(*self)
-            }
             #[inline(always)]
             fn primitive(&self) -> Option<(ConventionItem, u64)> {
                 let $number = *self;
@@ -176,7 +119,7 @@ macro_rules! scalars {
             #[inline]
             fn pack(&self, packer: &mut Packer<'_>) {
                 let $number = *self;
-                packer.word(ConventionItem::$variant, $bits, || Value::$variant($number));
+                packer.word(ConventionItem::$variant, $bits, self);
             }
         }
         impl FromValue for $type {
@@ -187,7 +130,11 @@ macro_rules! scalars {
             }
             fn from_value(value: Value) -> Result<$type> {
                 match value {
-                    Value::$variant(value) => Ok(value),
+                    Value::$variant($word) => {
+                        let $number = $word;
+                        let $word: u64 = $bits;
+                        Ok($from)
+                    }
                     other => Err(wrong_type(stringify!($type), &other)),
                 }
             }
@@ -207,18 +154,74 @@ scalars! {
     i64 => I64, word => word as i64, number => number as u64;
     f32 => F32, word => f32::from_bits(word as u32), number => u64::from(number.to_bits());
     f64 => F64, word => f64::from_bits(word), number => number.to_bits();
+    bool => I32, word => word & 1 != 0, number => u64::from(number as u8);
 }
 
 #[cold]
 fn wrong_type(wanted: &str, found: &Value) -> Error {
-    Error::invalid_argument(format!("the result is {found:?}, not of type {wanted}"))
+    Error::invalid_argument(format!("the result is {}, not of type {wanted}", value_text(found)))
+}
+
+/// Numbers that the VM has no type for: tensors of rank 0.
+macro_rules! tensors_of_rank_0 {
+    ($($type:ty),*) => {
+        $(impl $crate::session::ToValue for $type {
+            #[inline]
+            fn pack(&self, packer: &mut $crate::session::Packer<'_>) {
+                packer.push_tensor($crate::session::Input::scalar(self));
+            }
+        })*
+    };
+}
+#[cfg(any(feature = "half", feature = "num-complex"))]
+pub(super) use tensors_of_rank_0;
+
+tensors_of_rank_0!(i8, i16, u8, u16, u32, u64, F16, BF16, F8E5M2, F8E4M3FN, F8E5M2FNUZ, F8E4M3FNUZ, F8E8M0FNU);
+
+/// Elements on the host, by their conversion to [`Input`].
+macro_rules! elements {
+    ($({$($generics:tt)*} $type:ty;)*) => {
+        $(impl<$($generics)*> $crate::session::ToValue for $type {
+            #[inline]
+            fn pack(&self, packer: &mut $crate::session::Packer<'_>) {
+                packer.push_tensor($crate::session::IntoInput::<'_, T>::into_input(self));
+            }
+        })*
+    };
+}
+#[cfg(feature = "ndarray")]
+pub(super) use elements;
+
+elements! {
+    {T: Element} [T];
+    {T: Element} Vec<T>;
+    {T: Element} AlignedVec<T>;
+    {T: ScalarElement, const A: usize} [T; A];
+    {T: ScalarElement, const A: usize, const B: usize} [[T; B]; A];
+    {T: ScalarElement, const A: usize, const B: usize, const C: usize} [[[T; C]; B]; A];
+    {T: ScalarElement, const A: usize, const B: usize, const C: usize, const D: usize} [[[[T; D]; C]; B]; A];
+    {T: ScalarElement, const A: usize, const B: usize, const C: usize, const D: usize, const E: usize}
+        [[[[[T; E]; D]; C]; B]; A];
+    {T: ScalarElement, const A: usize, const B: usize, const C: usize, const D: usize, const E: usize, const F: usize}
+        [[[[[[T; F]; E]; D]; C]; B]; A];
+    {
+        T: ScalarElement, const A: usize, const B: usize, const C: usize, const D: usize, const E: usize, const F: usize,
+        const G: usize
+    } [[[[[[[T; G]; F]; E]; D]; C]; B]; A];
+    {
+        T: ScalarElement, const A: usize, const B: usize, const C: usize, const D: usize, const E: usize, const F: usize,
+        const G: usize, const H: usize
+    } [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A];
+}
+
+impl<T: Element> ToValue for Input<'_, T> {
+    #[inline]
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.push_tensor(self.by_reference());
+    }
 }
 
 impl<T: ToValue + ?Sized> ToValue for &T {
-    #[inline]
-    fn to_value(&self) -> Value {
-        (**self).to_value()
-    }
     #[inline(always)]
     fn primitive(&self) -> Option<(ConventionItem, u64)> {
         (**self).primitive()
@@ -231,22 +234,22 @@ impl<T: ToValue + ?Sized> ToValue for &T {
 
 impl ToValue for Value {
     #[inline]
-    fn to_value(&self) -> Value {
-        self.clone()
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.push(self.clone());
     }
 }
 
 impl<T: Element> ToValue for Tensor<T> {
     #[inline]
-    fn to_value(&self) -> Value {
-        Value::Ref(Ref::from(self.view().clone()))
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.push(Value::Ref(Ref::from(self.view().clone())));
     }
 }
 
 impl ToValue for Arc<BufferView> {
     #[inline]
-    fn to_value(&self) -> Value {
-        Value::Ref(Ref::from(self.clone()))
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.push(Value::Ref(Ref::from(self.clone())));
     }
 }
 
@@ -281,14 +284,14 @@ impl<T: Element> FromValue for Tensor<T> {
 }
 
 /// The arguments of a call: a tuple, an array or a slice of values. One value is a tuple of length one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of arguments",
+    label = "expected a tuple of arguments",
+    note = "`Function::call` takes the arguments as a tuple, also of one: `call((value,))`; or as an array or a slice of values of one type"
+)]
 pub trait Arguments {
-    /// Passes each value to `push`, in order.
-    fn for_each(&self, push: &mut impl FnMut(Value));
     /// Appends each value to the arguments of a call, in order.
-    #[inline]
-    fn pack(&self, packer: &mut Packer<'_>) {
-        self.for_each(&mut |value| packer.push(value));
-    }
+    fn pack(&self, packer: &mut Packer<'_>);
     /// Writes the values over the contents of a call buffer and returns true if they are primitives of the expected
     /// types; otherwise does nothing.
     #[inline(always)]
@@ -296,50 +299,43 @@ pub trait Arguments {
         let _ = (taken, buffer);
         false
     }
-    /// Returns the number of values.
-    fn count(&self) -> usize;
 }
 
 impl<T: ToValue> Arguments for [T] {
     #[inline]
-    fn for_each(&self, push: &mut impl FnMut(Value)) {
-        self.iter().for_each(|value| push(value.to_value()));
-    }
-    #[inline]
-    fn count(&self) -> usize {
-        self.len()
+    fn pack(&self, packer: &mut Packer<'_>) {
+        self.iter().for_each(|value| value.pack(packer));
     }
 }
 
 impl<T: ToValue> Arguments for &[T] {
     #[inline]
-    fn for_each(&self, push: &mut impl FnMut(Value)) {
-        (**self).for_each(push);
-    }
-    #[inline]
-    fn count(&self) -> usize {
-        self.len()
+    fn pack(&self, packer: &mut Packer<'_>) {
+        Arguments::pack(&**self, packer);
     }
 }
 
 impl<T: ToValue, const N: usize> Arguments for [T; N] {
     #[inline]
-    fn for_each(&self, push: &mut impl FnMut(Value)) {
-        self.as_slice().for_each(push);
-    }
-    #[inline]
-    fn count(&self) -> usize {
-        N
+    fn pack(&self, packer: &mut Packer<'_>) {
+        Arguments::pack(self.as_slice(), packer);
     }
 }
 
-/// The results of a call: `()`, one value, a tuple, or a vector of values of any type.
+/// The results of a call: `()`, one value, a tuple, a vector of values of one type, or [`Results`](super::Results), which finds them by
+/// name.
+#[diagnostic::on_unimplemented(
+    message = "the results of a function cannot be `{Self}`",
+    label = "not results of a function",
+    note = "results are `()`, one value, a tuple of up to 8 values, a vector of them, or `incarnate::Results` for access by name",
+    note = "a value is a `Tensor<T>`, whose elements `Tensor::to_vec` copies, or a bool, an i32, an i64, an f32 or an f64"
+)]
 pub trait FromResults: Sized {
-    /// Converts the results.
+    /// Converts the results of a call of a function.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if their number or types differ.
-    fn from_results(values: &mut CallValues<'_>) -> Result<Self>;
+    fn from_results(values: &mut CallValues<'_>, function: &Function) -> Result<Self>;
 
     /// Converts the results from their bits if they are primitives of the expected types.
     #[inline(always)]
@@ -351,7 +347,7 @@ pub trait FromResults: Sized {
 }
 
 impl<T: FromValue> FromResults for Vec<T> {
-    fn from_results(values: &mut CallValues<'_>) -> Result<Vec<T>> {
+    fn from_results(values: &mut CallValues<'_>, _: &Function) -> Result<Vec<T>> {
         values.map(|value| T::from_value(value?)).collect()
     }
 }
@@ -366,14 +362,15 @@ fn check_count(wanted: usize, values: &CallValues<'_>) -> Result<()> {
 
 #[cold]
 fn wrong_count(wanted: usize, found: usize) -> Error {
-    Error::invalid_argument(format!("the function returns {found} values, not {wanted}"))
+    let values = if found == 1 { "1 value" } else { &*format!("{found} values") };
+    Error::invalid_argument(format!("the function returns {values}, not {wanted}"))
 }
 
 macro_rules! single_results {
     ($({$($generics:tt)*} $type:ty;)*) => {
         $(impl<$($generics)*> FromResults for $type {
             #[inline]
-            fn from_results(values: &mut CallValues<'_>) -> Result<$type> {
+            fn from_results(values: &mut CallValues<'_>, _: &Function) -> Result<$type> {
                 check_count(1, values)?;
                 FromValue::from_next(values)
             }
@@ -389,6 +386,7 @@ single_results! {
     {} i64;
     {} f32;
     {} f64;
+    {} bool;
     {} Value;
     {} Arc<BufferView>;
     {T: Element} Tensor<T>;
@@ -397,12 +395,6 @@ single_results! {
 macro_rules! tuples {
     ($($count:literal: $($name:ident)*;)*) => {
         $(impl<$($name: ToValue),*> Arguments for ($($name,)*) {
-            #[inline]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn for_each(&self, _push: &mut impl FnMut(Value)) {
-                let ($($name,)*) = self;
-                $(_push($name.to_value());)*
-            }
             #[inline]
             #[allow(non_snake_case, reason = "values named by their types")]
             fn pack(&self, _packer: &mut Packer<'_>) {
@@ -422,15 +414,11 @@ macro_rules! tuples {
                     _ => false,
                 }
             }
-            #[inline]
-            fn count(&self) -> usize {
-                $count
-            }
         }
         impl<$($name: FromValue),*> FromResults for ($($name,)*) {
             #[inline]
             #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
-            fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
+            fn from_results(values: &mut CallValues<'_>, _: &Function) -> Result<Self> {
                 check_count($count, values)?;
                 Ok(($($name::from_next(values)?,)*))
             }

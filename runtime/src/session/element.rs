@@ -3,12 +3,23 @@
 
 use core::fmt;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{NoUninit, Pod, Zeroable};
 
-use crate::hal::{ElementType, NarrowFloat};
+use crate::Result;
+use crate::hal::{Buffer, ElementType, NarrowFloat};
 
-/// The element type of a tensor.
-pub trait Element: Pod + fmt::Debug {
+/// The element type of a tensor: `bool`, the integers of 8 to 64 bits, `f32`, `f64`, the narrow floats [`F16`], [`BF16`], [`F8E5M2`] and
+/// so on, complex numbers as `[f32; 2]` and `[f64; 2]`; with the features `half` and `num-complex` also the types of these crates.
+///
+/// Zero bytes are an element of each type, and its bytes are all initialised.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element of tensors",
+    label = "not an element of tensors",
+    note = "elements are bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, F16, BF16 and the other narrow floats of \
+            `runtime::session`, `[f32; 2]` and `[f64; 2]` as complex numbers",
+    note = "the features `half` and `num-complex` of `incarnate` add f16, bf16 and Complex of these crates"
+)]
+pub trait Element: NoUninit + Zeroable + fmt::Debug {
     /// The element type of views created from it.
     const TYPE: ElementType;
 
@@ -20,7 +31,42 @@ pub trait Element: Pod + fmt::Debug {
             || found.bit_count() == Self::TYPE.bit_count()
                 && (found.is_integer() && Self::TYPE.is_integer() || found.is_opaque())
     }
+
+    /// Returns the elements that have the given bytes, without a copy. Returns None for bytes at an address that is not aligned, and
+    /// for `bool`, of which not every byte is a value.
+    #[must_use]
+    fn in_place(bytes: &[u8]) -> Option<&[Self]>;
+
+    /// Returns the elements that have the given bytes, without a copy; None at an address that is not aligned. Bytes of `bool` are
+    /// changed to 0 and 1.
+    #[must_use]
+    fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
+
+    /// Copies the elements from the beginning of a buffer.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the buffer is shorter.
+    fn read(buffer: &Buffer, target: &mut [Self]) -> Result<()>;
 }
+
+/// The methods of [`Element`] for types of which every bit pattern is a value.
+macro_rules! plain_elements {
+    () => {
+        fn in_place(bytes: &[u8]) -> Option<&[Self]> {
+            bytemuck::try_cast_slice(bytes).ok()
+        }
+
+        fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
+            bytemuck::try_cast_slice_mut(bytes).ok()
+        }
+
+        fn read(buffer: &$crate::hal::Buffer, target: &mut [Self]) -> $crate::Result<()> {
+            buffer.read(0, bytemuck::cast_slice_mut(target))
+        }
+    };
+}
+#[cfg(any(feature = "half", feature = "num-complex"))]
+pub(super) use plain_elements;
 
 /// An element that is no array, so that nested arrays of it have one meaning. Complex numbers as arrays are other elements.
 pub trait ScalarElement: Element {}
@@ -29,6 +75,7 @@ macro_rules! elements {
     ($($type:ty => $constant:ident;)*) => {
         $(impl Element for $type {
             const TYPE: ElementType = ElementType::$constant;
+            plain_elements!();
         }
 
         impl ScalarElement for $type {})*
@@ -45,15 +92,44 @@ elements! {
     u64 => UINT_64;
     f32 => FLOAT_32;
     f64 => FLOAT_64;
-    I1 => BOOL_8;
 }
+
+/// A byte of a device, of which only the lowest bit counts.
+impl Element for bool {
+    const TYPE: ElementType = ElementType::BOOL_8;
+
+    fn in_place(_: &[u8]) -> Option<&[bool]> {
+        None
+    }
+
+    fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [bool]> {
+        bytes.iter_mut().for_each(|byte| *byte &= 1);
+        bytemuck::checked::try_cast_slice_mut(bytes).ok()
+    }
+
+    fn read(buffer: &Buffer, target: &mut [bool]) -> Result<()> {
+        /// Bytes that are on the stack at a time.
+        const CHUNK: usize = 4096;
+        let mut bytes = [0; CHUNK];
+        for (index, target) in target.chunks_mut(CHUNK).enumerate() {
+            let bytes = &mut bytes[..target.len()];
+            buffer.read((index * CHUNK) as u64, bytes)?;
+            target.iter_mut().zip(bytes).for_each(|(element, byte)| *element = *byte & 1 != 0);
+        }
+        Ok(())
+    }
+}
+
+impl ScalarElement for bool {}
 
 impl Element for [f32; 2] {
     const TYPE: ElementType = ElementType::COMPLEX_FLOAT_64;
+    plain_elements!();
 }
 
 impl Element for [f64; 2] {
     const TYPE: ElementType = ElementType::COMPLEX_FLOAT_128;
+    plain_elements!();
 }
 
 /// Declares a type of one integer as plain data.
@@ -64,46 +140,6 @@ macro_rules! plain_data {
         // SAFETY: the type is transparent over an integer, which has no padding and no invalid bit pattern.
         unsafe impl Pod for $type {}
     };
-}
-
-/// A Boolean element: a byte of which only the lowest bit counts.
-#[derive(Clone, Copy, Default)]
-#[repr(transparent)]
-pub struct I1(u8);
-plain_data!(I1);
-
-impl I1 {
-    /// The value.
-    #[must_use]
-    pub const fn get(self) -> bool {
-        self.0 & 1 != 0
-    }
-}
-
-impl From<bool> for I1 {
-    fn from(value: bool) -> I1 {
-        I1(value.into())
-    }
-}
-
-impl From<I1> for bool {
-    fn from(value: I1) -> bool {
-        value.get()
-    }
-}
-
-impl PartialEq for I1 {
-    fn eq(&self, other: &I1) -> bool {
-        self.get() == other.get()
-    }
-}
-
-impl Eq for I1 {}
-
-impl fmt::Debug for I1 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
-    }
 }
 
 macro_rules! narrow_floats {
@@ -182,8 +218,10 @@ narrow_floats! {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::hal::{Allocator, BufferParameters};
 
     #[test]
     fn narrow_elements_hold_their_numbers() {
@@ -191,9 +229,23 @@ mod tests {
         assert_eq!(f32::from(BF16::from_bits(0x4049)), 3.140625);
         assert_eq!(F8E4M3FN::from_f32(448.0).to_f32(), 448.0);
         assert_eq!(F8E8M0FNU::from_f32(4.0).to_f32(), 4.0);
-        assert_eq!(format!("{:?} {:?}", F8E5M2::from_f32(-2.0), I1::from(true)), "-2.0 true");
+        assert_eq!(format!("{:?}", F8E5M2::from_f32(-2.0)), "-2.0");
         assert!(F16::from_f32(f32::NAN) != F16::from_f32(f32::NAN));
-        assert!(bool::from(bytemuck::cast::<u8, I1>(3)) && I1::from(true) == bytemuck::cast::<u8, I1>(3));
+    }
+
+    #[test]
+    fn the_lowest_bit_of_a_byte_is_a_bool() {
+        let stored: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let expected: Vec<bool> = stored.iter().map(|byte| byte % 2 == 1).collect();
+        let buffer = Allocator::new().allocate(BufferParameters::DEVICE, stored.len() as u64).unwrap();
+        buffer.write(0, &stored).unwrap();
+        let mut read = vec![false; stored.len()];
+        bool::read(&buffer, &mut read).unwrap();
+        assert_eq!(read, expected);
+        assert!(bool::read(&buffer, &mut vec![false; stored.len() + 1]).is_err());
+        let mut bytes = stored.clone();
+        assert_eq!(bool::in_place_mut(&mut bytes).unwrap(), expected);
+        assert_eq!(bool::in_place(&stored), None);
     }
 
     #[test]
@@ -202,7 +254,7 @@ mod tests {
             assert_eq!(T::TYPE.bit_count(), size_of::<T>() * 8, "{}", T::TYPE);
             assert!(T::accepts(T::TYPE));
         }
-        check::<I1>();
+        check::<bool>();
         check::<F16>();
         check::<BF16>();
         check::<F8E8M0FNU>();

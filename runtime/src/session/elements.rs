@@ -12,7 +12,7 @@ use crate::Result;
 use crate::hal::{BufferView, ExclusiveBytes};
 
 /// The elements of a tensor, in row-major order: a slice. They are read in place if the tensor was the only reference to its memory,
-/// as results of functions are unless the program keeps them; a copy otherwise.
+/// as results of functions are unless the program keeps them; a copy otherwise, and of `bool`.
 ///
 /// A guard owns the tensor. A reference to one would not do: clones of the tensor, which programs write to, share its memory.
 ///
@@ -70,7 +70,7 @@ impl<T: Element> Tensor<T> {
 fn in_place<T: Element>(bytes: &[u8], end: usize) -> Option<&[T]> {
     let bytes = bytes.get(..end)?;
     // An empty slice may have any address.
-    if bytes.is_empty() { Some(&[]) } else { bytemuck::try_cast_slice(bytes).ok() }
+    if bytes.is_empty() { Some(&[]) } else { T::in_place(bytes) }
 }
 
 impl<T: Element> Elements<T> {

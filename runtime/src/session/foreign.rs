@@ -9,35 +9,33 @@ mod arrays {
     use super::Input;
     use crate::session::Element;
     use crate::session::arrays::to_tensor;
+    use crate::session::input::into_input;
 
-    /// Elements in row-major order are passed as a slice, others are copied.
-    impl<'a, T: Element, S: Data<Elem = T>, D: Dimension> From<&'a ArrayBase<S, D>> for Input<'a, T> {
-        fn from(array: &'a ArrayBase<S, D>) -> Input<'a, T> {
-            Input::from(array.view())
-        }
-    }
-
-    /// Elements in row-major order are passed as a slice, others are copied.
-    impl<'a, T: Element, D: Dimension> From<ArrayView<'a, T, D>> for Input<'a, T> {
-        fn from(view: ArrayView<'a, T, D>) -> Input<'a, T> {
+    into_input! {
+        /// Elements in row-major order are passed as a slice, others are copied.
+        {T: Element, S: Data<Elem = T>, D: Dimension} &'a ArrayBase<S, D> => T, array => array.view().into_input();
+        /// Elements in row-major order are passed as a slice, others are copied.
+        {T: Element, D: Dimension} ArrayView<'a, T, D> => T, view => {
             let shape = shape(view.shape());
             match view.to_slice() {
                 Some(elements) => Input::new(&shape, elements),
                 None => Input::from_vec(&shape, view.iter().copied().collect()),
             }
-        }
-    }
-
-    impl<T: Element, D: Dimension> From<Array<T, D>> for Input<'_, T> {
-        fn from(array: Array<T, D>) -> Self {
+        };
+        {T: Element, D: Dimension} Array<T, D> => T, array => {
             Input::from_vec(&shape(array.shape()), array.iter().copied().collect())
-        }
+        };
     }
 
     to_tensor! {
         {T: Element, S: Data<Elem = T>, D: Dimension} &'a ArrayBase<S, D> => T;
         {T: Element, D: Dimension} ArrayView<'a, T, D> => T;
         {T: Element, D: Dimension} Array<T, D> => T;
+    }
+
+    #[cfg(feature = "std")]
+    crate::session::convert::elements! {
+        {T: Element, S: Data<Elem = T>, D: Dimension} ArrayBase<S, D>;
     }
 
     fn shape(shape: &[usize]) -> Vec<u64> {
@@ -80,26 +78,18 @@ macro_rules! same_bits {
     ($($foreign:ty => $own:ty, $constant:ident;)*) => {
         $(impl crate::session::Element for $foreign {
             const TYPE: crate::hal::ElementType = crate::hal::ElementType::$constant;
+            crate::session::element::plain_elements!();
         }
 
         impl crate::session::ScalarElement for $foreign {}
 
-        impl<'a> From<&'a [$foreign]> for Input<'a, $own> {
-            fn from(elements: &'a [$foreign]) -> Input<'a, $own> {
-                Input::from(bytemuck::cast_slice::<$foreign, $own>(elements))
-            }
-        }
+        #[cfg(feature = "std")]
+        crate::session::convert::tensors_of_rank_0!($foreign);
 
-        impl<'a> From<&'a Vec<$foreign>> for Input<'a, $own> {
-            fn from(elements: &'a Vec<$foreign>) -> Input<'a, $own> {
-                Input::from(elements.as_slice())
-            }
-        }
-
-        impl<'a> From<&'a crate::session::Tensor<$foreign>> for Input<'a, $own> {
-            fn from(tensor: &'a crate::session::Tensor<$foreign>) -> Input<'a, $own> {
-                Input::borrowed(tensor.view())
-            }
+        crate::session::input::into_input! {
+            {} &'a [$foreign] => $own, elements => bytemuck::cast_slice::<$foreign, $own>(elements).into_input();
+            {} &'a Vec<$foreign> => $own, elements => elements.as_slice().into_input();
+            {} &'a crate::session::Tensor<$foreign> => $own, tensor => Input::borrowed(tensor.view());
         }
         )*
     };
@@ -124,10 +114,10 @@ mod tests {
     use num_complex::Complex;
 
     use crate::hal::{Allocator, BufferView, Device, ElementType};
-    use crate::session::{BF16, Element, F16, Input, Tensor};
+    use crate::session::{BF16, Element, F16, IntoInput, Tensor};
 
-    fn bytes<'a, T: Element>(input: impl Into<Input<'a, T>>) -> (ElementType, Vec<u8>) {
-        let view = input.into().into_view(&Allocator::new(), &[None]).unwrap();
+    fn bytes<'a, T: Element>(input: impl IntoInput<'a, T>) -> (ElementType, Vec<u8>) {
+        let view = input.into_input().into_view(&Allocator::new(), &[None]).unwrap();
         let view = view.get::<BufferView>().unwrap();
         (view.element_type(), view.buffer().to_vec().unwrap())
     }

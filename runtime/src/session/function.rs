@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 
 use super::Session;
-use super::convert::{Arguments, FromResults, Packer, Primitives};
+use super::convert::{Arguments, FromResults, Primitives};
+use super::packer::Packer;
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL, Signature, ValueInfo};
-use crate::hal::{Device, Fence, Reached, wait_for_results};
+use crate::hal::{Allocator, Device, Fence, Reached, wait_for_results};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
 
@@ -22,6 +23,10 @@ pub struct Function {
     returned: Primitives,
     /// The devices of the session, which signal the fence of the results.
     devices: Arc<[Arc<Device>]>,
+    /// Allocates the tensors of elements on the host.
+    allocator: Arc<Allocator>,
+    /// Names and types of inputs and outputs, found at the first use.
+    signature: Arc<OnceLock<Arc<Signature>>>,
 }
 
 impl Session {
@@ -30,7 +35,7 @@ impl Session {
     /// # Errors
     /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
     pub fn function(&self, name: &str) -> Result<Function> {
-        Function::new(self.context().function(name)?, self.device_list().clone())
+        Function::new(self.context().function(name)?, self)
     }
 
     /// Returns the functions that the last module exports for callers. Names that begin with `__` or contain `$` are
@@ -43,16 +48,12 @@ impl Session {
         let Some(module) = modules.last() else { return Ok(Vec::new()) };
         let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
         let public = exports.filter(|(_, info)| !info.name.starts_with("__") && !info.name.contains('$'));
-        public
-            .map(|(export, _)| {
-                Function::new(self.context().export(modules.len() - 1, export)?, self.device_list().clone())
-            })
-            .collect()
+        public.map(|(export, _)| Function::new(self.context().export(modules.len() - 1, export)?, self)).collect()
     }
 }
 
 impl Function {
-    pub(crate) fn new(function: vm::Function, devices: Arc<[Arc<Device>]>) -> Result<Function> {
+    pub(crate) fn new(function: vm::Function, session: &Session) -> Result<Function> {
         let fences = function.attribute(INVOCATION_MODEL) == Some(COARSE_FENCES);
         let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
         let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();
@@ -63,7 +64,8 @@ impl Function {
             )));
         }
         let (taken, returned) = (Primitives::of(function.arguments()), Primitives::of(function.results()));
-        Ok(Function { function, fences, taken, returned, devices })
+        let (devices, allocator) = (session.device_list().clone(), session.allocator().clone());
+        Ok(Function { function, fences, taken, returned, devices, allocator, signature: Arc::default() })
     }
 
     /// Returns the name without the module's.
@@ -100,19 +102,29 @@ impl Function {
     /// ```
     #[must_use]
     pub fn inputs(&self) -> Vec<ValueInfo> {
-        self.signature().inputs
+        self.cached_signature().inputs.clone()
     }
 
     /// Returns the names and types of the outputs; see [`Function::inputs`].
     #[must_use]
     pub fn outputs(&self) -> Vec<ValueInfo> {
-        self.signature().outputs
+        self.cached_signature().outputs.clone()
     }
 
     /// Returns the names and types of inputs and outputs.
     #[must_use]
     pub fn signature(&self) -> Signature {
-        Signature::new(self.function.declaration(), self.arguments(), self.results())
+        Signature::clone(self.cached_signature())
+    }
+
+    pub(super) fn cached_signature(&self) -> &Arc<Signature> {
+        self.signature
+            .get_or_init(|| Arc::new(Signature::new(self.function.declaration(), self.arguments(), self.results())))
+    }
+
+    /// Returns the allocator of tensors that calls create.
+    pub(super) fn allocator(&self) -> &Arc<Allocator> {
+        &self.allocator
     }
 
     /// Returns the types of the arguments in the calling convention, except for the fences that `call` supplies.
@@ -135,6 +147,50 @@ impl Function {
     }
 
     /// Calls the function and waits for its results.
+    ///
+    /// The arguments are a tuple of tensors, of elements on the host, and of numbers; see [`ToValue`](super::ToValue). Elements are
+    /// copied to the device, and take the shape that the function declares. The results are one value, a tuple, or
+    /// [`Results`](super::Results) by name.
+    ///
+    /// ```
+    /// use incarnate_runtime::session::{Results, Session, Tensor};
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul/vmvx.vmfb");
+    /// let session = Session::load("local-sync", path)?;
+    /// let multiply = session.function("simple_mul")?;
+    /// let product: Tensor<f32> = multiply.call(([1.0f32, 2.0, 3.0, 4.0], &vec![2.0f32; 4]))?;
+    /// let results: Results = multiply.call((&product, session.tensor([0.5f32; 4])?))?;
+    /// assert_eq!(results.get::<Tensor<f32>>("output0")?.to_vec()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Values of other types do not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// # use incarnate_runtime::session::{Function, Tensor};
+    /// # fn call(function: &Function) -> incarnate_runtime::Result<()> {
+    /// let y: Tensor<f32> = function.call(("text",))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use incarnate_runtime::session::{Function, Tensor};
+    /// # fn call(function: &Function, x: &Tensor<f32>) -> incarnate_runtime::Result<()> {
+    /// // One argument is a tuple, too: `call((x,))`.
+    /// let y: Tensor<f32> = function.call(x)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use incarnate_runtime::session::{Function, Tensor};
+    /// # fn call(function: &Function, x: &Tensor<f32>) -> incarnate_runtime::Result<()> {
+    /// let y: String = function.call((x,))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// INVALID_ARGUMENT if arguments or results do not match the signature; any error of the function. The session
@@ -184,7 +240,7 @@ impl Function {
         };
         let buffer = guard.invocation().buffer();
         let results = match reached {
-            Ok(()) => R::from_results(&mut buffer.values(self.function.results())),
+            Ok(()) => R::from_results(&mut buffer.values(self.function.results()), self),
             Err(error) => Err(error),
         };
         buffer.clear();
@@ -201,21 +257,17 @@ impl Function {
     /// # Errors
     /// INVALID_ARGUMENT if the arguments do not match the signature.
     pub fn call_async<R: FromResults>(&self, arguments: impl Arguments) -> Result<FunctionFuture<R>> {
-        let mut values = Vec::with_capacity(arguments.count() + 2);
-        arguments.for_each(&mut |value| values.push(value));
-        let done = self.fences.then(|| {
-            let done = Arc::new(Fence::of_results());
-            values.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
-            done
-        });
+        let mut buffer = CallBuffer::new();
+        let done = self.pack(&arguments, &mut buffer).map_err(|error| self.explain(error))?;
+        let values = buffer.values(self.function.arguments()).collect::<Result<Vec<Value>>>()?;
         let call = self.function.call_async(&values)?;
         let reached = done.as_ref().map(Fence::reached);
-        Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, items: self.results().into() })
+        Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, function: self.clone() })
     }
 
     fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
         buffer.clear();
-        let mut packer = Packer::new(buffer, self.arguments());
+        let mut packer = Packer::new(buffer, self);
         arguments.pack(&mut packer);
         packer.finish()?;
         Ok(self.fences.then(|| {
@@ -230,10 +282,7 @@ impl Function {
     #[cold]
     #[inline(never)]
     fn explain(&self, error: Error) -> Error {
-        error.context(match self.declaration() {
-            Some(declaration) => format!("calling `{declaration}`"),
-            None => format!("calling @{}", self.name()),
-        })
+        error.calling(self.name(), self.declaration())
     }
 }
 
@@ -245,8 +294,8 @@ pub struct FunctionFuture<R> {
     /// The results; their contents are complete when the fence is reached.
     results: Option<Vec<Value>>,
     reached: Option<Reached>,
-    convert: fn(&mut CallValues<'_>) -> Result<R>,
-    items: Box<[ConventionItem]>,
+    convert: fn(&mut CallValues<'_>, &Function) -> Result<R>,
+    function: Function,
 }
 
 impl<R> Future for FunctionFuture<R> {
@@ -268,7 +317,10 @@ impl<R> Future for FunctionFuture<R> {
         }
         let mut buffer = CallBuffer::new();
         this.results.take().into_iter().flatten().for_each(|value| buffer.push(value));
-        Poll::Ready((this.convert)(&mut buffer.values(&this.items)))
+        let function = &this.function;
+        Poll::Ready(
+            (this.convert)(&mut buffer.values(function.results()), function).map_err(|error| function.explain(error)),
+        )
     }
 }
 
@@ -294,7 +346,7 @@ mod tests {
         }
 
         fn picky(&self, _: &mut Caller<'_>, a: i32) -> Result<i32> {
-            if a < 0 { Err(Error::out_of_range("it is negative")) } else { Ok(a) }
+            if a < 0 { Err(Error::out_of_range("the number is negative")) } else { Ok(a) }
         }
 
         fn echo(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>, a: i32) -> Result<(Arc<Buffer>, i32)> {
@@ -341,14 +393,20 @@ mod tests {
         let refused = |result: Result<i32>, text: &str| {
             let error = result.unwrap_err();
             assert_eq!(error.code(), StatusCode::InvalidArgument);
-            assert!(error.to_string().contains(text) && error.to_string().contains("calling @picky"), "{error}");
+            let shown = error.to_string();
+            assert!(shown.contains(text) && shown.ends_with("; calling @picky"), "{shown}");
         };
-        refused(picky.call((1i64,)), "argument 0 is I64(1), not of type I32");
-        refused(picky.call(()), "1 arguments are taken, 0 are given");
-        refused(picky.call((1, 2)), "1 arguments are taken, more are given");
-        refused(picky.call::<(i32, i32)>((1,)).map(|pair| pair.0), "returns 1 values, not 2");
-        refused(picky.call::<i64>((1,)).map(|_| 0), "not of type i64");
-        refused(picky.call::<()>((1,)).map(|()| 0), "returns 1 values, not 0");
+        refused(picky.call((1i64,)), "argument 0 is the i64 1, but the function takes an i32");
+        refused(picky.call((Value::F32(1.0),)), "argument 0 is the f32 1, but the function takes an i32");
+        refused(picky.call((&[1i32, 2],)), "argument 0 is a tensor of i32, but the function takes an i32");
+        refused(picky.call(()), "the function takes 1 argument, but 0 were given");
+        refused(
+            picky.call((1, 2)),
+            "the function takes 1 argument, but 2 were given: elements of a tensor are one argument",
+        );
+        refused(picky.call::<(i32, i32)>((1,)).map(|pair| pair.0), "returns 1 value, not 2");
+        refused(picky.call::<i64>((1,)).map(|_| 0), "the result is the i32 1, not of type i64");
+        refused(picky.call::<()>((1,)).map(|()| 0), "returns 1 value, not 0");
         assert!(turned.call::<(f64, f32, i64, i64)>((1i32, 2i64, 3f32, 4f64)).is_err());
         assert!(turned.call::<(f64, f32, i64, i32)>((1i32, 2i64, 3f64, 4f64)).is_err());
         let error = picky.call::<i32>((-1,)).unwrap_err();

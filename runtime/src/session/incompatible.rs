@@ -4,7 +4,7 @@
 //! into it: the attributes of its targets, `#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", {...}>]>`.
 
 use crate::bytecode::ExecutableTarget;
-use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX, VMVX};
+use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX, VMVX, is_unverified, untrusted_refusal};
 use crate::bytecode::gpu_executable::{VULKAN_ADDRESSES, VULKAN_DESCRIPTORS, foreign_device, is_vulkan};
 use crate::hal::Device;
 use crate::hal::local::Loaders;
@@ -17,6 +17,10 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     }
     let targets = ExecutableTarget::in_message(error.message());
     let Some(wanted) = wanted(error.message(), &targets) else { return error };
+    let mut unverified = targets.iter().map(|target| target.format).filter(|format| is_unverified(format)).peekable();
+    if !loaders.permit_machine_code() && unverified.peek().is_some() {
+        return Error::permission_denied(untrusted_refusal(&unverified.collect::<Vec<_>>().join(", ")));
+    }
     let formats = || {
         let supported =
             |device: &Device, format: &str| device.query(loaders, "hal.executable.format", format) == Some(1);

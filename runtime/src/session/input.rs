@@ -5,10 +5,12 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
+use super::aligned::AlignedVec;
 use super::element::Element;
 use super::tensor::Tensor;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, EncodingType};
@@ -20,8 +22,8 @@ type Shape = SmallVec<[u64; 6]>;
 
 /// A tensor argument: a tensor on the device, or elements on the host.
 ///
-/// It converts from tensors and vectors, and from references to them, to slices, arrays, nested arrays of up to 8 dimensions, and (for
-/// tensors of rank 0) numbers; with the feature `ndarray` from that crate's arrays and views.
+/// Functions take everything that is [`IntoInput`]: tensors, vectors, arrays, nested arrays of up to 8 dimensions, and (for tensors of
+/// rank 0) numbers, by value or by reference, and slices; with the feature `ndarray` that crate's arrays and views.
 /// Slices, vectors and arrays of one dimension take the shape that the function declares. If more than one dimension of it is
 /// dynamic, [`Input::new`] states the shape.
 ///
@@ -58,13 +60,31 @@ enum Source<'a, T> {
     Shaped(&'a [T], Box<[u64]>),
 }
 
+/// A value that is passed where a function takes a tensor of `T`: see [`Input`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor of `{T}`",
+    label = "expected a tensor of `{T}`",
+    note = "a tensor of `{T}` is a `Tensor<{T}>`, elements of the type `{T}` in a slice, a vector, an array or nested arrays, or for rank 0 \
+            a number; each by value or by reference",
+    note = "with the feature `ndarray` of `incarnate` it is also an array or a view of that crate"
+)]
+pub trait IntoInput<'a, T> {
+    /// Returns the tensor, or the elements with their shape.
+    fn into_input(self) -> Input<'a, T>;
+}
+
 /// A value on the host that a tensor can be created from: nested arrays of up to 8 dimensions, a slice, a vector, a number, or with
-/// the feature `ndarray` an array or a view of that crate.
-pub trait ToTensor<'a> {
+/// the feature `ndarray` an array or a view of that crate. A slice or a vector has rank 1.
+#[diagnostic::on_unimplemented(
+    message = "a tensor cannot be created from `{Self}`",
+    label = "not a value of tensor elements",
+    note = "tensors are created from slices, vectors, arrays, nested arrays of up to 8 dimensions and numbers, whose elements are bool, \
+            i8 to i64, u8 to u64, f32, f64 or another `Element`",
+    note = "with the feature `ndarray` of `incarnate` they are also created from arrays and views of that crate"
+)]
+pub trait ToTensor<'a>: IntoInput<'a, <Self as ToTensor<'a>>::Element> {
     /// The type of the elements.
     type Element: Element;
-    /// Returns the elements with their shape. A slice or a vector has rank 1.
-    fn into_input(self) -> Input<'a, Self::Element>;
 }
 
 impl<'a, T: Element> Input<'a, T> {
@@ -85,10 +105,31 @@ impl<'a, T: Element> Input<'a, T> {
         Input { source: Source::Nested(elements, shape) }
     }
 
+    /// Creates an input of rank 0.
+    #[inline]
+    pub(super) fn scalar(element: &'a T) -> Input<'a, T> {
+        Input { source: Source::Nested(core::slice::from_ref(element), &[]) }
+    }
+
     /// Creates an input from elements of its own in row-major order and their shape.
     #[must_use]
     pub fn from_vec(shape: &[u64], elements: Vec<T>) -> Input<'a, T> {
         Input { source: Source::OwnedShaped(elements, shape.into()) }
+    }
+
+    /// Returns the same tensor without copying elements.
+    #[cfg(feature = "std")]
+    pub(super) fn by_reference(&self) -> Input<'_, T> {
+        let source = match &self.source {
+            Source::Borrowed(view) => Source::Borrowed(view),
+            Source::View(view) => Source::Borrowed(view),
+            Source::Flat(elements) => Source::Flat(elements),
+            Source::Nested(elements, shape) => Source::Nested(elements, shape),
+            Source::Owned(elements) => Source::Flat(elements),
+            Source::OwnedShaped(elements, shape) => Source::Shaped(elements, shape.clone()),
+            Source::Shaped(elements, shape) => Source::Shaped(elements, shape.clone()),
+        };
+        Input { source }
     }
 
     /// Returns the shape; of a slice, a vector or an array of one dimension its length.
@@ -283,48 +324,36 @@ fn ambiguous(elements: u64, declared: &[Option<u64>], open: usize) -> Error {
     })
 }
 
-impl<'a, T> From<&'a [T]> for Input<'a, T> {
-    fn from(elements: &'a [T]) -> Input<'a, T> {
-        Input { source: Source::Flat(elements) }
-    }
+/// Implements [`IntoInput`] by an expression of the value.
+macro_rules! into_input {
+    ($($(#[$doc:meta])* {$($generics:tt)*} $type:ty => $element:ty, $value:ident => $input:expr;)*) => {
+        $($(#[$doc])*
+        impl<'a, $($generics)*> $crate::session::IntoInput<'a, $element> for $type {
+            #[inline]
+            fn into_input(self) -> $crate::session::Input<'a, $element> {
+                let $value = self;
+                $input
+            }
+        })*
+    };
 }
+#[cfg(any(feature = "half", feature = "ndarray", feature = "num-complex"))]
+pub(super) use into_input;
 
-impl<'a, T> From<&'a Vec<T>> for Input<'a, T> {
-    fn from(elements: &'a Vec<T>) -> Input<'a, T> {
-        Input { source: Source::Flat(elements) }
-    }
-}
-
-impl<'a, T, const N: usize> From<&'a [T; N]> for Input<'a, T> {
-    fn from(elements: &'a [T; N]) -> Input<'a, T> {
-        Input { source: Source::Flat(elements) }
-    }
-}
-
-impl<T> From<Vec<T>> for Input<'_, T> {
-    fn from(elements: Vec<T>) -> Self {
-        Input { source: Source::Owned(elements) }
-    }
-}
-
-/// A tensor of rank 0.
-impl<'a, T: Element> From<&'a T> for Input<'a, T> {
-    fn from(element: &'a T) -> Input<'a, T> {
-        Input { source: Source::Nested(core::slice::from_ref(element), &[]) }
-    }
-}
-
-impl<'a, T> From<&'a Tensor<T>> for Input<'a, T> {
-    #[inline]
-    fn from(tensor: &'a Tensor<T>) -> Self {
-        Input { source: Source::Borrowed(tensor.shared_view()) }
-    }
-}
-
-impl<T> From<Tensor<T>> for Input<'_, T> {
-    fn from(tensor: Tensor<T>) -> Self {
-        Input { source: Source::View(tensor.shared_view().clone()) }
-    }
+into_input! {
+    {T: Element} Input<'a, T> => T, input => input;
+    {T: Element} &'a [T] => T, elements => Input { source: Source::Flat(elements) };
+    {T: Element} &'a Vec<T> => T, elements => Input { source: Source::Flat(elements) };
+    {T: Element} &'a AlignedVec<T> => T, elements => Input { source: Source::Flat(elements) };
+    {T: Element, const N: usize} &'a [T; N] => T, elements => Input { source: Source::Flat(elements) };
+    {T: Element} Vec<T> => T, elements => Input { source: Source::Owned(elements) };
+    {T: Element, const N: usize} [T; N] => T, elements => Input { source: Source::Owned(elements.to_vec()) };
+    /// A tensor of rank 0.
+    {T: Element} &'a T => T, element => Input::scalar(element);
+    /// A tensor of rank 0.
+    {T: Element} T => T, element => Input::from_vec(&[], vec![element]);
+    {T: Element} &'a Tensor<T> => T, tensor => Input { source: Source::Borrowed(tensor.shared_view()) };
+    {T: Element} Tensor<T> => T, tensor => Input { source: Source::View(tensor.shared_view().clone()) };
 }
 
 #[cfg(test)]
@@ -332,8 +361,8 @@ impl<T> From<Tensor<T>> for Input<'_, T> {
 mod tests {
     use super::*;
 
-    fn shape<'a>(input: impl Into<Input<'a, f32>>, declared: &[Option<u64>]) -> Result<Vec<u64>, String> {
-        let view = input.into().into_view(&Allocator::new(), declared);
+    fn shape<'a>(input: impl IntoInput<'a, f32>, declared: &[Option<u64>]) -> Result<Vec<u64>, String> {
+        let view = input.into_input().into_view(&Allocator::new(), declared);
         view.and_then(|view| Ok(view.get::<BufferView>()?.shape().to_vec())).map_err(|error| error.to_string())
     }
 
@@ -346,6 +375,9 @@ mod tests {
         assert_eq!(shape(&[[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape(&[[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
         assert_eq!(shape(&1.0, &[]), Ok(vec![]));
+        assert_eq!(shape(1.0, &[]), Ok(vec![]));
+        assert_eq!(shape([1.0; 8], &[None, Some(4)]), Ok(vec![2, 4]));
+        assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape(vec![1.0; 6], &[Some(2), None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::from_vec(&[2, 3], vec![0.0; 6]), &[None, None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::new(&[2, 3], &[0.0; 6]), &[None, None]), Ok(vec![2, 3]));

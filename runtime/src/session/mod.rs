@@ -31,6 +31,10 @@ mod function;
 mod incompatible;
 mod inline;
 mod input;
+#[cfg(feature = "std")]
+mod packer;
+#[cfg(feature = "std")]
+mod results;
 mod tensor;
 
 use alloc::sync::Arc;
@@ -46,15 +50,19 @@ pub use aligned::AlignedVec;
 #[cfg(feature = "std")]
 pub use builder::{Native, SessionBuilder, natives};
 #[cfg(feature = "std")]
-pub use convert::{Arguments, FromResults, FromValue, Packer, Primitives, ToValue};
-pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, ScalarElement};
+pub use convert::{Arguments, FromResults, FromValue, Primitives, ToValue};
+pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, ScalarElement};
 pub use elements::Elements;
 #[cfg(feature = "std")]
 pub use function::{Function, FunctionFuture};
 pub use inline::InlineNative;
 pub(crate) use input::Memory;
-pub use input::{Input, PassedRef, ToTensor};
+pub use input::{Input, IntoInput, PassedRef, ToTensor};
 pub(crate) use input::{fits, shape_text};
+#[cfg(feature = "std")]
+pub use packer::Packer;
+#[cfg(feature = "std")]
+pub use results::{ResultKey, Results};
 pub use tensor::Tensor;
 
 /// A linked program with its state and its devices. It finds and calls functions.

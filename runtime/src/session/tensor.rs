@@ -108,7 +108,7 @@ impl<T: Element> Tensor<T> {
                 target.len()
             )));
         }
-        self.view.buffer().read(0, bytemuck::cast_slice_mut(target))
+        T::read(self.view.buffer(), target)
     }
 
     /// Copies the elements into a vector.
@@ -142,7 +142,7 @@ impl<T: Element> Tensor<T> {
         // The buffer may be longer than the view.
         let bytes = bytes.get_mut(..length.checked_mul(size_of::<T>())?)?;
         // An empty slice may have any address.
-        if bytes.is_empty() { Some(&mut []) } else { bytemuck::try_cast_slice_mut(bytes).ok() }
+        if bytes.is_empty() { Some(&mut []) } else { T::in_place_mut(bytes) }
     }
 
     /// Returns the elements as an `ndarray` view, under the conditions of [`Tensor::as_slice`].

@@ -205,6 +205,10 @@ mod with_std {
             "translated"
         }
 
+        fn is_verifying(&self) -> bool {
+            true
+        }
+
         fn supports(&self, format: &str) -> bool {
             format == VMVX
         }

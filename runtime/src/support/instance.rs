@@ -9,7 +9,7 @@ use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::{BorrowScope, Buffer, BufferView};
-use crate::session::{Element, InlineNative, Input, Memory, PassedRef, Session, Tensor, fits, shape_text};
+use crate::session::{Element, InlineNative, IntoInput, Memory, PassedRef, Session, Tensor, fits, shape_text};
 #[cfg(feature = "std")]
 use crate::session::{Function, SessionBuilder};
 use crate::vm::{Context, FromRef, Invocation, Limits, Ref, Stack, Step, TypedRefObject};
@@ -102,10 +102,8 @@ impl Instance {
         let Some(row) = description.exports.get(export as usize) else { return error };
         let function = description.functions.get(row.function as usize);
         let mut attributes = function.into_iter().flat_map(|function| function.attributes);
-        match attributes.find(|attribute| attribute.0 == crate::bytecode::DECLARATION) {
-            Some((_, declaration)) => error.context(format!("calling `{declaration}`")),
-            None => error.context(format!("calling @{}", row.name)),
-        }
+        let declaration = attributes.find(|attribute| attribute.0 == crate::bytecode::DECLARATION);
+        error.calling(row.name, declaration.map(|attribute| attribute.1))
     }
 
     /// Calls a function of the module that does not yield.
@@ -143,8 +141,7 @@ impl Instance {
     #[cfg(feature = "std")]
     pub async fn call_async(&self, export: u32, arguments: Vec<Value>) -> Result<vec::IntoIter<Value>> {
         let begin = || {
-            let function =
-                Function::new(self.context().export(self.index, export)?, self.session.device_list().clone())?;
+            let function = Function::new(self.context().export(self.index, export)?, &self.session)?;
             function.call_async::<Vec<Value>>(arguments.as_slice())
         };
         let result = match begin() {
@@ -194,10 +191,10 @@ impl Instance {
     pub fn input<'a, T: Element>(
         &self,
         name: &str,
-        input: impl Into<Input<'a, T>>,
+        input: impl IntoInput<'a, T>,
         dims: &[Option<u64>],
     ) -> Result<PassedRef<'a>> {
-        input.into().into_view(&**self.session.allocator(), dims).context(|| format!("argument `{name}`"))
+        input.into_input().into_view(&**self.session.allocator(), dims).context(|| format!("argument `{name}`"))
     }
 
     /// Converts a result to a tensor; `dims` as for [`Instance::input`].
@@ -240,10 +237,10 @@ impl<'env> BorrowedInputs<'_, 'env> {
     pub fn input<T: Element>(
         &self,
         name: &str,
-        input: impl Into<Input<'env, T>>,
+        input: impl IntoInput<'env, T>,
         dims: &[Option<u64>],
     ) -> Result<PassedRef<'env>> {
-        input.into().into_view(self, dims).context(|| format!("argument `{name}`"))
+        input.into_input().into_view(self, dims).context(|| format!("argument `{name}`"))
     }
 }
 

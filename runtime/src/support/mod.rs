@@ -100,7 +100,8 @@ pub use crate::modules::io_parameters::IoParametersState;
 #[cfg(feature = "std")]
 pub use crate::modules::vmvx::VmvxState;
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, InlineNative, Input, PassedRef, Session, Tensor,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, InlineNative, Input, IntoInput, PassedRef, Session,
+    Tensor,
 };
 #[cfg(feature = "std")]
 pub use crate::session::{SessionBuilder, natives};
@@ -134,7 +135,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 24;
+pub const VERSION: u32 = 25;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -12,10 +12,11 @@ use core::task::{Context as TaskContext, Poll};
 use super::alarm::Alarm;
 use super::call::CallBuffer;
 use super::context::Function;
+use super::limits::Limits;
 use super::meter::{Fuel, Meter};
 use super::module::{BoundFunction, Completion};
 use super::native::Step;
-use super::stack::{Limits, Stack};
+use super::stack::Stack;
 use super::value::Value;
 use crate::{Error, Result};
 

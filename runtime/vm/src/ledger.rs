@@ -102,6 +102,12 @@ impl Ledger {
         self.bounds.is_some()
     }
 
+    /// Returns the bytes that may be in use at a time; `u64::MAX` without limits.
+    #[must_use]
+    pub fn byte_limit(&self) -> u64 {
+        self.bounds.as_ref().map_or(u64::MAX, |bounds| bounds.account.limit)
+    }
+
     /// Returns the number of bytes in use; 0 without limits.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -41,6 +41,7 @@ mod alarm;
 pub mod array;
 mod borrowed;
 mod buffer;
+mod byte_size;
 mod call;
 #[cfg(feature = "std")]
 pub mod clock;
@@ -55,6 +56,7 @@ pub mod guest;
 mod interpreter;
 mod invocation;
 mod ledger;
+mod limits;
 mod list;
 mod mapped;
 mod meter;
@@ -85,6 +87,7 @@ pub use buffer::{
     Buffer, Computed, ConstantBytes, Contract, Element, Extended, Gather, Grid, GridMut, Misses, Number, One, Scalar,
     TILE, Tile, Tiles, View, keep_iteration_order, settle_memory, settled,
 };
+pub use byte_size::parse_byte_size;
 pub use call::{CallBuffer, CallReader, CallValues};
 #[doc(hidden)]
 pub use context::InvocationGuard;
@@ -94,6 +97,7 @@ pub use direct::{DirectMethod, DirectModule, Native, NoElements, Pass, PassBorro
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
 pub use ledger::{Charge, Ledger, SharedCharge};
+pub use limits::{GivenLimits, Limits};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
@@ -112,7 +116,7 @@ pub use reference::{Ref, TypedRefObject};
 #[doc(hidden)]
 pub use shared::arc_of;
 pub use shared::{Identified, RefObject};
-pub use stack::{Iterations, Limits, Stack, WaitSource};
+pub use stack::{Iterations, Stack, WaitSource};
 #[doc(hidden)]
 pub use sync::{AtomicU64, Lock, Once, TryLock};
 pub use trace::Traced;

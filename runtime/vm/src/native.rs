@@ -41,8 +41,9 @@ use core::fmt;
 
 use super::call::CallBuffer;
 use super::failure;
+use super::limits::Limits;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
-use super::stack::{Limits, Stack};
+use super::stack::Stack;
 use crate::{Error, Result};
 use incarnate_bytecode::CallingConvention;
 use incarnate_bytecode::imports::older::OlderForm;

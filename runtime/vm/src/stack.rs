@@ -14,94 +14,10 @@ use super::call::CallBuffer;
 use super::failure;
 use super::interpreter::frames::FrameStore;
 use super::interpreter::nests::Scratch;
-use super::ledger::Ledger;
+use super::limits::Limits;
 use super::list::LIST_ELEMENT_BYTES;
-#[cfg(feature = "std")]
-use super::meter::Interrupt;
 use super::meter::{Fuel, Meter};
 use crate::{Error, Result};
-
-/// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`]. Sessions with
-/// clones of the same limits share the ledger and the deadline.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Calls that may be open at once.
-    pub call_depth: usize,
-    /// Bytes of registers that all open calls together may have.
-    pub stack_bytes: usize,
-    /// Bytes and objects that the program may hold, in all calls and on all devices.
-    pub ledger: Ledger,
-    /// Steps of one call; none is unlimited. A branch or a call is a step; so are 256 interpreted instructions in a row, 64
-    /// bytes that an instruction or a native function processes, and a workgroup of a kernel. Kernels in bytecode take their
-    /// steps from the call that submits them.
-    pub fuel: Option<u64>,
-    /// The longest time of one call, including its waits and the kernels that it has devices run; none is unlimited.
-    #[cfg(feature = "std")]
-    pub timeout: Option<Duration>,
-    /// The time at which every call ends: the deadline of a session, or of several.
-    #[cfg(feature = "std")]
-    pub deadline: Option<Instant>,
-    /// What else ends calls, and when: see [`Interrupt`].
-    #[cfg(feature = "std")]
-    pub interrupt: Option<Arc<dyn Interrupt>>,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            call_depth: 1 << 14,
-            stack_bytes: 16 << 20,
-            ledger: Ledger::unlimited(),
-            fuel: None,
-            #[cfg(feature = "std")]
-            timeout: None,
-            #[cfg(feature = "std")]
-            deadline: None,
-            #[cfg(feature = "std")]
-            interrupt: None,
-        }
-    }
-}
-
-impl Limits {
-    /// Bytes of memory that [`Limits::portable`] allows.
-    pub const PORTABLE_BYTES: u64 = 1 << 30;
-    /// Objects that [`Limits::portable`] allows.
-    pub const PORTABLE_OBJECTS: u64 = 1_000_000;
-    /// Steps of a call that [`Limits::portable`] allows.
-    pub const PORTABLE_FUEL: u64 = 1_000_000_000;
-    /// The time of a call that [`Limits::portable`] allows.
-    pub const PORTABLE_TIMEOUT: Duration = Duration::from_secs(30);
-
-    /// Limits for a module of unknown origin: 1 GiB of memory, 1 million objects, 10^9 steps and 30 seconds for a call.
-    #[must_use]
-    pub fn portable() -> Limits {
-        Limits {
-            ledger: Ledger::new(Limits::PORTABLE_BYTES, Limits::PORTABLE_OBJECTS),
-            fuel: Some(Limits::PORTABLE_FUEL),
-            #[cfg(feature = "std")]
-            timeout: Some(Limits::PORTABLE_TIMEOUT),
-            ..Limits::default()
-        }
-    }
-
-    /// Whether calls have a meter: their steps or their time are limited, or they can be interrupted.
-    fn are_metered(&self) -> bool {
-        #[cfg(feature = "std")]
-        let read_the_clock = self.timeout.is_some() || self.deadline.is_some() || self.interrupt.is_some();
-        #[cfg(not(feature = "std"))]
-        let read_the_clock = false;
-        self.fuel.is_some() || read_the_clock
-    }
-
-    /// Creates the meter of a call.
-    fn create_meter(&self) -> Arc<Meter> {
-        let meter = Meter::new(self.fuel);
-        #[cfg(feature = "std")]
-        let meter = meter.with_end(self.timeout, self.deadline).with_interrupt(self.interrupt.clone());
-        Arc::new(meter)
-    }
-}
 
 /// What a suspended invocation waits for.
 pub trait WaitSource: Send + Sync + fmt::Debug {

@@ -12,11 +12,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use incarnate::runtime::bytecode::VerifiedModule;
 use incarnate::runtime::hal::{self, DeviceOptions, DriverRegistry};
 use incarnate::runtime::mapping::MappedFile;
-use incarnate::runtime::session::{BF16, F16, I1, Input};
+use incarnate::runtime::session::{BF16, F16, Input};
 use incarnate::runtime::vm::{Buffer, BytecodeModule, List, Module, Ref, Value, ValueType};
-use incarnate::{Device, Session, StatusCode, Tensor, VerifiedModule};
+use incarnate::{Device, Session, StatusCode, Tensor};
 use incarnate_translated_tests as models;
 use incarnate_translated_tests::hostile;
 
@@ -78,8 +79,8 @@ fn elements_are_of_the_declared_type() {
     let (half, brain): (Tensor<F16>, Tensor<BF16>) = module.narrow(&[1.0f32; 8]).unwrap();
     assert_eq!((half.len(), brain.len()), (8, 8));
     let module = models::integers_llvm_cpu::Module::load(&device()).unwrap();
-    let condition: Vec<I1> = (0..9).map(|index| I1::from(index % 2 == 0)).collect();
-    let (chosen, _): (Tensor<i16>, Tensor<I1>) = module.select(&condition, &[1; 9], &[2; 9]).unwrap();
+    let condition: Vec<bool> = (0..9).map(|index| index % 2 == 0).collect();
+    let (chosen, _): (Tensor<i16>, Tensor<bool>) = module.select(&condition, &[1; 9], &[2; 9]).unwrap();
     assert_eq!(chosen.to_vec().unwrap(), [1, 2, 1, 2, 1, 2, 1, 2, 1]);
 }
 
@@ -179,10 +180,10 @@ fn functions_without_declarations_are_typed() {
         assert_eq!(signatures(module.session()), expected);
     }
     let module = models::imported_vmvx::Module::load(&device).unwrap();
-    let (scores, positive): (Tensor<f32>, Tensor<I1>) =
+    let (scores, positive): (Tensor<f32>, Tensor<bool>) =
         module.classify(&[[1.0f32, 0.0, 0.0, 0.0]], &[[1.0, -2.0, 3.0], [0.0; 3], [0.0; 3], [0.0; 3]]).unwrap();
     assert_eq!(scores.to_vec().unwrap(), [1.0, -2.0, 3.0]);
-    assert_eq!((positive.shape(), positive.to_vec().unwrap()), (&[1, 3][..], [true, false, true].map(I1::from).into()));
+    assert_eq!((positive.shape(), positive.to_vec().unwrap()), (&[1, 3][..], [true, false, true].into()));
     // Nothing reads the second argument, so that its type is unknown.
     let any = Tensor::new(module.session(), &[1], &[0.0f32]).unwrap();
     let next: Tensor<i64> = module.advance(&[40, -1], any.view()).unwrap();

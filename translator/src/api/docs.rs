@@ -67,7 +67,8 @@ fn list(docs: &mut Vec<String>, title: &str, values: &[Value]) {
 /// Returns the lines of an example call.
 fn example(signature: &Signature<'_>, options: &Options) -> Vec<String> {
     let path = options.crate_path.to_string().replace(' ', "");
-    let path = path.trim_start_matches("::");
+    // `include_module!` names its crate by a word that only macros can use.
+    let path = if path == "$crate" { "incarnate" } else { path.trim_start_matches("::") };
     // Where tensors and the types of their elements are.
     let types = if options.no_std { format!("{path}::session") } else { path.to_owned() };
     let runtime = if options.no_std { path.to_owned() } else { format!("{path}::runtime") };
@@ -154,6 +155,7 @@ fn elements(element: &str, dims: &[String]) -> String {
 /// Returns an element that is zero.
 fn zero(rust: &str, path: &str) -> String {
     match rust {
+        "bool" => "false".to_owned(),
         "f32" | "f64" => format!("0.0{rust}"),
         "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" => format!("0{rust}"),
         "[f32 ; 2]" => "[0.0f32; 2]".to_owned(),

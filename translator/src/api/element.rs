@@ -23,7 +23,7 @@ pub(super) fn element(element: ElementType) -> Option<Element> {
         ElementType::UINT_64 => quote!(u64),
         ElementType::FLOAT_32 => quote!(f32),
         ElementType::FLOAT_64 => quote!(f64),
-        ElementType::BOOL_8 => quote!(I1),
+        ElementType::BOOL_8 => quote!(bool),
         ElementType::FLOAT_16 => quote!(F16),
         ElementType::BFLOAT_16 => quote!(BF16),
         ElementType::COMPLEX_FLOAT_64 => quote!([f32; 2]),

@@ -82,7 +82,7 @@ fn parameter(value: &Value) -> TokenStream {
         Kind::Bool => quote!(bool),
         Kind::Tensor(element, _) => {
             let element = &element.rust;
-            quote!(impl Into<Input<'a, #element>>)
+            quote!(impl IntoInput<'a, #element>)
         }
         Kind::Storage(element) => {
             let element = &element.rust;

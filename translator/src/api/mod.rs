@@ -34,9 +34,8 @@ const SUPPORT: &[&str] = &[
     "F8E5M2",
     "F8E5M2FNUZ",
     "F8E8M0FNU",
-    "I1",
     "InlineNative",
-    "Input",
+    "IntoInput",
     "Instance",
     "BorrowedRef",
     "Limits",
@@ -141,7 +140,7 @@ fn natives(analysis: &Analysis<'_>) -> Vec<TokenStream> {
 
 fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options: &Options) -> TokenStream {
     let methods = signatures.iter().map(|signature| method(signature, analysis, options));
-    let load = if options.no_std { load_inline(analysis) } else { load(analysis) };
+    let load = if options.no_std { load_inline(analysis, options) } else { load(analysis, options) };
     quote! {
         #[allow(
             dead_code,
@@ -170,8 +169,9 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options
 }
 
 /// The methods that load the module.
-fn load(analysis: &Analysis<'_>) -> TokenStream {
+fn load(analysis: &Analysis<'_>, options: &Options) -> TokenStream {
     let natives = natives(analysis);
+    let untrusted = options.untrusted.then(|| quote!(.untrusted()));
     quote! {
         /// Creates the module's state on a device and runs its initialisers.
         ///
@@ -187,13 +187,14 @@ fn load(analysis: &Analysis<'_>) -> TokenStream {
         /// # Errors
         /// Those of [`Module::load`].
         pub fn load_with(builder: SessionBuilder) -> Result<Module> {
-            Ok(Module { instance: Instance::new(builder, &translated::MODULE)? })
+            Ok(Module { instance: Instance::new(builder #untrusted, &translated::MODULE)? })
         }
     }
 }
 
 /// The methods that load the module in a program without `std`.
-fn load_inline(analysis: &Analysis<'_>) -> TokenStream {
+fn load_inline(analysis: &Analysis<'_>, options: &Options) -> TokenStream {
+    let limits = if options.untrusted { quote!(Limits::portable()) } else { quote!(Limits::default()) };
     let imports = analysis.module.imports().count() as u32;
     let natives = match (imports, (0..imports).all(|ordinal| analysis.is_direct(ordinal))) {
         (0, _) => None,
@@ -206,7 +207,7 @@ fn load_inline(analysis: &Analysis<'_>) -> TokenStream {
         /// # Errors
         /// Errors of linking the module and of its initialisers.
         pub fn load() -> Result<Module> {
-            Module::load_with(Limits::default())
+            Module::load_with(#limits)
         }
 
         /// Loads the module with limits for its calls.

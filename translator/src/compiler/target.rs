@@ -61,7 +61,8 @@ impl LackingFloat {
     /// Returns the type for which a compilation lacked an operation, and with f32 for which it may be tried again with `flags`.
     pub(super) fn of(messages: &[u8], flags: &[String]) -> Option<LackingFloat> {
         let messages = String::from_utf8_lossy(messages);
-        let mut lines = messages.lines().filter(|line| line.contains("failed to legalize operation"));
+        // The name of the model's file precedes the message, and may have such words, too.
+        let mut lines = messages.lines().filter_map(|line| Some(line.split_once("failed to legalize operation")?.1));
         let is_word =
             |line: &str, name: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
         let has = |flag: &str| flags.iter().any(|other| other == flag);
@@ -205,5 +206,7 @@ mod tests {
         assert_eq!(LackingFloat::of(half, &flags), Some(LackingFloat::F16));
         assert_eq!(LackingFloat::of(brain, &flags), Some(LackingFloat::Bf16));
         assert_eq!(LackingFloat::of(b"failed to legalize operation 'torch.operator'", &flags), None);
+        let of_file = [b"f16/bf16-f64.mlir:2:8: error: ", &brain[..]].concat();
+        assert_eq!(LackingFloat::of(&of_file, &Target::Portable.flags()), Some(LackingFloat::Bf16));
     }
 }

@@ -42,7 +42,7 @@ impl TaskOptions {
                 "spin_us" => self.spin = Some(Duration::from_micros(number()?.into())),
                 "pin" => self.pinned = number()? != 0,
                 _ => {
-                    let why = format!("local-task has no parameter '{key}'; it has workers, spin_us and pin");
+                    let why = format!("local-task has no parameter '{key}', only workers, spin_us and pin");
                     return Err(Error::invalid_argument(why));
                 }
             }

@@ -66,12 +66,14 @@ impl Loader {
 /// no executable. The loading code is not linked.
 pub struct UnusedLoader {
     name: &'static str,
+    is_verifying: bool,
     supports: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl UnusedLoader {
     fn of(loader: impl ExecutableLoader + 'static) -> UnusedLoader {
-        UnusedLoader { name: loader.name(), supports: Box::new(move |format| loader.supports(format)) }
+        let (name, is_verifying) = (loader.name(), loader.is_verifying());
+        UnusedLoader { name, is_verifying, supports: Box::new(move |format| loader.supports(format)) }
     }
 }
 
@@ -84,6 +86,10 @@ impl fmt::Debug for UnusedLoader {
 impl ExecutableLoader for UnusedLoader {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn is_verifying(&self) -> bool {
+        self.is_verifying
     }
 
     fn supports(&self, format: &str) -> bool {

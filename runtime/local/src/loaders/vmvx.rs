@@ -75,6 +75,10 @@ impl ExecutableLoader for VmvxLoader {
         "vmvx"
     }
 
+    fn is_verifying(&self) -> bool {
+        true
+    }
+
     fn supports(&self, format: &str) -> bool {
         format == VMVX
     }

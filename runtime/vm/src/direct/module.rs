@@ -9,8 +9,9 @@ use incarnate_bytecode::CallingConvention;
 
 use crate::call::CallBuffer;
 use crate::failure;
+use crate::limits::Limits;
 use crate::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
-use crate::stack::{Limits, Stack};
+use crate::stack::Stack;
 use crate::{Error, Result};
 
 /// A native module without packed calls, for sessions that contain only translated modules. These call the methods of its state directly

@@ -2,7 +2,16 @@
 
 use crate::clock::Instant;
 
-use super::{Facts, Work};
+use super::{Facts, Recording, Work};
+
+/// Does nothing: the feature `profiling` is off.
+pub const fn start() {}
+
+/// Returns a recording without events: the feature `profiling` is off.
+#[must_use]
+pub fn stop() -> Recording {
+    Recording::default()
+}
 
 /// Returns false: nothing is recorded.
 #[inline]

@@ -1,7 +1,14 @@
 //! Where the time goes: dispatches, transfers, waits and calls of functions, by thread, while recording is on.
 //!
-//! Nothing is recorded until `start` is called; until then each place that could record loads one flag. Recording is of the whole
-//! process. Without the feature `profiling` nothing can be recorded, and these places are empty.
+//! [`start`] begins a recording of the whole process, and [`stop`] returns it. Off, each place that could record loads one flag.
+//!
+//! Without the feature `profiling`, which the crates `incarnate-runtime` and `incarnate` have too, these places are empty, and
+//! [`stop`] returns a recording without events.
+
+use std::string::String;
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec::Vec;
 
 #[cfg(not(feature = "profiling"))]
 mod absent;
@@ -34,6 +41,50 @@ pub struct Work {
     /// Bytes of the elements that are loaded and stored, each once in a nest.
     pub bytes: u64,
 }
+
+/// What one thread did without a break.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What it is about.
+    pub kind: EventKind,
+    /// Name of the kernel, transfer or function.
+    pub name: Arc<str>,
+    /// When it began, counted from the start of the recording.
+    pub start: Duration,
+    /// How long it took.
+    pub duration: Duration,
+    /// Workgroups that were run.
+    pub workgroups: u64,
+    /// Bytes that were moved, or for a dispatch this part's share of what its bindings span: it touches at most as many.
+    pub bytes: u64,
+    /// The event is the first of its command: a dispatch that is divided among threads has several.
+    pub first: bool,
+    /// What the loops of a kernel did, as far as the interpreter ran them as loop nests.
+    pub work: Work,
+}
+
+/// What a thread did, or a queue of a device that has a clock of its own.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// The name of the thread or of the queue.
+    pub thread: String,
+    /// In the order in which they ended.
+    pub events: Vec<Event>,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// By thread.
+    pub tracks: Vec<Track>,
+    /// From start to stop.
+    pub duration: Duration,
+    /// Events that were not kept because a thread had more than [`EVENT_LIMIT`].
+    pub dropped: u64,
+}
+
+/// The most events that are kept of a thread.
+pub const EVENT_LIMIT: usize = 1 << 18;
 
 /// What there is to be told of an event beside its time.
 #[doc(hidden)]

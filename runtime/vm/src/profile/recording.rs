@@ -9,51 +9,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use std::vec::Vec;
 
-use super::{EventKind, Facts, Work};
-
-/// What one thread did without a break.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// What it is about.
-    pub kind: EventKind,
-    /// Name of the kernel, transfer or function.
-    pub name: Arc<str>,
-    /// When it began, counted from the start of the recording.
-    pub start: Duration,
-    /// How long it took.
-    pub duration: Duration,
-    /// Workgroups that were run.
-    pub workgroups: u64,
-    /// Bytes that were moved, or for a dispatch this part's share of what its bindings span: it touches at most as many.
-    pub bytes: u64,
-    /// The event is the first of its command: a dispatch that is divided among threads has several.
-    pub first: bool,
-    /// What the loops of a kernel did, as far as the interpreter ran them as loop nests.
-    pub work: Work,
-}
-
-/// What a thread did, or a queue of a device that has a clock of its own.
-#[derive(Clone, Debug)]
-pub struct Track {
-    /// The name of the thread or of the queue.
-    pub thread: String,
-    /// In the order in which they ended.
-    pub events: Vec<Event>,
-}
-
-/// What was recorded.
-#[derive(Clone, Debug, Default)]
-pub struct Recording {
-    /// By thread.
-    pub tracks: Vec<Track>,
-    /// From start to stop.
-    pub duration: Duration,
-    /// Events that were not kept because a thread had more than [`EVENT_LIMIT`].
-    pub dropped: u64,
-}
-
-/// The most events that are kept of a thread.
-pub const EVENT_LIMIT: usize = 1 << 18;
+use super::{EVENT_LIMIT, Event, EventKind, Facts, Recording, Track, Work};
 
 static ON: AtomicBool = AtomicBool::new(false);
 /// Which recording is the present one, so that threads begin anew with each.
