@@ -101,9 +101,9 @@ impl Instance {
         let description = self.state.description;
         let Some(row) = description.exports.get(export as usize) else { return error };
         let function = description.functions.get(row.function as usize);
-        let mut attributes = function.into_iter().flat_map(|function| function.attributes);
-        match attributes.find(|attribute| attribute.0 == crate::bytecode::DECLARATION) {
-            Some((_, declaration)) => error.context(format!("calling `{declaration}`")),
+        let attributes = function.into_iter().flat_map(|function| function.attributes.iter().copied());
+        match crate::bytecode::declaration_of(attributes) {
+            Some(declaration) => error.context(format!("calling `{declaration}`")),
             None => error.context(format!("calling @{}", row.name)),
         }
     }

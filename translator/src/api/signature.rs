@@ -4,8 +4,8 @@
 
 use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::{
-    COARSE_FENCES, ConventionItem, DECLARATION, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType,
-    VerifiedModule,
+    COARSE_FENCES, ConventionItem, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType, VerifiedModule,
+    declaration_of,
 };
 use proc_macro2::{Ident, TokenStream};
 
@@ -107,7 +107,7 @@ impl<'m> Signature<'m> {
         if fences {
             arguments.truncate(arguments.len() - 2);
         }
-        let declaration = attribute(DECLARATION);
+        let declaration = declaration_of(module.function_attributes(function));
         let types_of = Types::new(recovered.or(declaration), &arguments, &results);
         let stored: Vec<Option<Element>> =
             types_of.outputs.iter().map(|value| element(value.element_type()?)).collect();
