@@ -6,8 +6,8 @@
 mod cache;
 mod environment;
 mod format;
-mod naming;
 mod onnx;
+mod prepare;
 mod source;
 mod target;
 
@@ -23,6 +23,7 @@ use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
 
 use crate::config::failed;
 use cache::{Cache, Scratch};
+use prepare::Prepared;
 
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
@@ -41,8 +42,8 @@ const IMPORTER: &str = "iree-import-onnx";
 pub(crate) const INSTALL: &str = "`incarnate compile --setup` installs it";
 /// The name of the program that prints MLIR bytecode as text, in the same package.
 const PRINTER: &str = "iree-opt";
-/// What is done to a model before it is compiled, as a part of the key of the result: changes with `naming`.
-const PREPARATION: &str = "named 1";
+/// What is done to a model before it is compiled, as a part of the key of the result: changes with `prepare`.
+const PREPARATION: &str = "prepared 1";
 /// The most bytes of a model in MLIR bytecode that is printed as text for the names of its inputs; the text of weights has twice the
 /// bytes.
 const PRINTED: u64 = 64 << 20;
@@ -140,15 +141,15 @@ impl Compiler {
         let output = scratch.path("model.vmfb");
         let mut source = match format {
             ModelFormat::Onnx => Input::InFolder(self.import(scratch, model)?),
-            ModelFormat::Mlir | ModelFormat::MlirBytecode => match self.named(scratch, model, format) {
-                Some(named) if is_plain => Input::InFolder(named),
-                Some(named) => Input::Piped(named),
+            ModelFormat::Mlir | ModelFormat::MlirBytecode => match self.prepared(scratch, model, format) {
+                Some(prepared) if is_plain => Input::InFolder(prepared),
+                Some(prepared) => Input::Piped(prepared),
                 None => Input::Model(model.to_owned()),
             },
         };
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         if !done.status.success() && format != ModelFormat::Onnx && source.path() != model {
-            // Names are no reason to fail, and errors are about the model as it is.
+            // The changes are no reason to fail, and errors are about the model as it is.
             source = Input::Model(model.to_owned());
             done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         }
@@ -182,17 +183,17 @@ impl Compiler {
         }
     }
 
-    /// Writes the text of a model with the names of its inputs and outputs; `None` if there are none to add.
-    fn named(&self, scratch: &Scratch, model: &Path, format: ModelFormat) -> Option<PathBuf> {
-        let named = scratch.path(&format!("{}.mlir", model.file_stem()?.to_string_lossy()));
+    /// Writes the text of a model as it is compiled; `None` if there is nothing to change.
+    fn prepared(&self, scratch: &Scratch, model: &Path, format: ModelFormat) -> Option<PathBuf> {
+        let path = scratch.path(&format!("{}.mlir", model.file_stem()?.to_string_lossy()));
         let text = match format {
             ModelFormat::MlirBytecode => self.printed(scratch, model)?,
             ModelFormat::Mlir | ModelFormat::Onnx => fs::read(model).ok()?,
         };
-        let names = naming::Named::of(&text)?;
-        let mut file = BufWriter::new(File::create(&named).ok()?);
-        names.write(&mut file).and_then(|()| file.flush()).ok()?;
-        Some(named)
+        let prepared = Prepared::of(&text)?;
+        let mut file = BufWriter::new(File::create(&path).ok()?);
+        prepared.write(&mut file).and_then(|()| file.flush()).ok()?;
+        Some(path)
     }
 
     /// Prints a model in MLIR bytecode as text; `None` if it has a declaration, many bytes, or operations of a later version.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::NAME;
+use super::names::NAME;
 use super::scan::is_word;
 
 /// What a function of the model has that a declaration of its own is part of.
@@ -10,9 +10,15 @@ const DECLARATION: &[u8] = b"iree.abi.declaration";
 /// Attributes of JAX that describe an argument and a result.
 const INFO: [&str; 2] = ["jax.arg_info", "jax.result_info"];
 
-/// The header of a public function.
+/// The attribute of the arguments of JAX that are extents of others.
+const DIMENSION: &[u8] = b"jax.global_constant";
+
+/// The header of a function.
 #[derive(Debug)]
 pub(super) struct Function<'t> {
+    /// The name, without quotes.
+    pub(super) name: &'t [u8],
+    pub(super) is_public: bool,
     pub(super) arguments: Vec<Value<'t>>,
     pub(super) results: Vec<Value<'t>>,
     /// The model declares it.
@@ -31,6 +37,8 @@ pub(super) struct Value<'t> {
     /// The text within the parentheses of its location.
     pub(super) location: Option<&'t [u8]>,
     pub(super) attributes: Attributes,
+    /// It is an extent of other arguments.
+    pub(super) is_dimension: bool,
     /// Where a further attribute belongs.
     pub(super) insert_at: usize,
 }
@@ -46,18 +54,15 @@ pub(super) enum Attributes {
 }
 
 impl<'t> Function<'t> {
-    /// Reads what follows `func.func`; `None` for a function that is not public or has another form.
+    /// Reads what follows `func.func`; `None` for a function of another form.
     pub(super) fn parse(cursor: &mut Cursor<'t>) -> Option<Function<'t>> {
         cursor.trivia();
-        match cursor.word() {
-            b"" | b"public" => {}
-            _ => return None,
-        }
+        let is_public = matches!(cursor.word(), b"" | b"public");
         cursor.expect(b"@")?;
-        match cursor.peek()? {
-            b'"' => drop(cursor.string()?),
-            _ => drop(cursor.name()),
-        }
+        let name = match cursor.peek()? {
+            b'"' => cursor.string()?,
+            _ => cursor.name(),
+        };
         cursor.expect(b"(")?;
         let arguments = cursor.list(|cursor| cursor.value(true))?;
         let mut results = Vec::new();
@@ -75,7 +80,7 @@ impl<'t> Function<'t> {
             let inner = cursor.nested(b"}")?;
             is_declared = inner.windows(DECLARATION.len()).any(|window| window == DECLARATION);
         }
-        Some(Function { arguments, results, is_declared })
+        Some(Function { name, is_public, arguments, results, is_declared })
     }
 }
 
@@ -89,6 +94,10 @@ pub(super) struct Cursor<'t> {
 impl<'t> Cursor<'t> {
     pub(super) fn new(text: &'t [u8], at: usize) -> Cursor<'t> {
         Cursor { text, at }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
     }
 
     fn rest(&self) -> &'t [u8] {
@@ -123,6 +132,25 @@ impl<'t> Cursor<'t> {
     /// Steps over the name of a variable or of a symbol.
     fn name(&mut self) -> &'t [u8] {
         self.take(|byte| is_word(byte) || byte == b'-')
+    }
+
+    /// Reads the name of a value with its `%`, and the number of a result behind `#`.
+    pub(super) fn operand(&mut self) -> Option<&'t str> {
+        self.trivia();
+        let start = self.at;
+        self.expect(b"%")?;
+        self.take(|byte| is_word(byte) || matches!(byte, b'-' | b'#'));
+        core::str::from_utf8(self.since(start)).ok()
+    }
+
+    /// Reads the type of a tensor.
+    pub(super) fn tensor(&mut self) -> Option<&'t [u8]> {
+        self.trivia();
+        let start = self.at;
+        self.expect(b"tensor<")?;
+        self.nested(b">")?;
+        self.at += 1;
+        Some(self.since(start))
     }
 
     /// Steps over a slash, and over the comment that it begins.
@@ -170,7 +198,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Steps over text with balanced brackets up to one of some bytes outside of them; returns the text before that.
-    fn nested(&mut self, ends: &[u8]) -> Option<&'t [u8]> {
+    pub(super) fn nested(&mut self, ends: &[u8]) -> Option<&'t [u8]> {
         let (start, mut depth) = (self.at, 0_usize);
         loop {
             let byte = self.peek()?;
@@ -242,6 +270,7 @@ impl<'t> Cursor<'t> {
             value.attributes = if inner.trim_ascii().is_empty() { Attributes::Empty } else { Attributes::Some };
             value.given = attribute(inner, &[NAME]);
             value.info = attribute(inner, &INFO);
+            value.is_dimension = inner.windows(DIMENSION.len()).any(|window| window == DIMENSION);
         }
         if self.is_before_location() {
             value.location = Some(self.location()?);

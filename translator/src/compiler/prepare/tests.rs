@@ -1,9 +1,9 @@
 use super::*;
 
 fn named(text: &str) -> String {
-    let Some(named) = Named::of(text.as_bytes()) else { return text.to_owned() };
+    let Some(prepared) = Prepared::of(text.as_bytes()) else { return text.to_owned() };
     let mut out = Vec::new();
-    named.write(&mut out).unwrap();
+    prepared.write(&mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -38,6 +38,25 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
 #loc7 = loc("/tmp/probe.py":16:4 to :53)
 "#;
     assert_eq!(named(text), wanted);
+}
+
+#[test]
+fn functions_with_dynamic_shapes_have_the_names_of_what_they_wrap() {
+    let text = r#"
+  func.func public @main(%arg0: tensor<?x4xf32> loc(unknown), %arg1: tensor<4xf32> loc(unknown)) -> (tensor<?xi32> {jax.result_info = "result['label']"}) {
+    %2 = call @_wrapped_jax_export_main(%0, %arg0, %arg1) : (tensor<i32>, tensor<?x4xf32>, tensor<4xf32>) -> tensor<?xi32> loc(#loc)
+  } loc(#loc)
+  func.func private @_wrapped_jax_export_main(%arg0: tensor<i32> {jax.global_constant = "b"} loc(unknown), %arg1: tensor<?x4xf32> loc("x"), %arg2: tensor<4xf32> loc("w['a']")) -> (tensor<?xi32> {jax.result_info = "result['label']"}) {
+  }
+"#;
+    let found = named(text);
+    let wanted = [("%arg0: tensor<?x4xf32>", "x"), ("%arg1: tensor<4xf32>", "w.a")];
+    for (value, name) in wanted {
+        assert!(found.contains(&format!("{value} {{iree.abi.name = \"{name}\"}} loc(unknown)")), "{found}");
+    }
+    assert_eq!(found.matches("iree.abi.name").count(), 3);
+    // Another number of arguments is that of another function.
+    assert_eq!(named(&text.replace("{jax.global_constant = \"b\"} ", "")).matches("iree.abi.name").count(), 1);
 }
 
 #[test]
@@ -101,7 +120,7 @@ fn models_that_name_their_values_stay_as_they_are() {
         "func.func @f(%arg0: i32) -> i32 {\n}",
         "func.func @f() {\n}",
     ] {
-        assert!(Named::of(text.as_bytes()).is_none(), "{text}");
+        assert!(Prepared::of(text.as_bytes()).is_none(), "{text}");
     }
 }
 
@@ -115,9 +134,60 @@ fn text_of_any_form_is_no_error() {
         for byte in [b'"', b'(', b'}', b'>', b'\\', b'\n', b'/', 0xFF] {
             let mut bytes = text.as_bytes().to_vec();
             bytes[length] = byte;
-            if let Some(named) = Named::of(&bytes) {
-                named.write(&mut Vec::new()).unwrap();
+            if let Some(prepared) = Prepared::of(&bytes) {
+                prepared.write(&mut Vec::new()).unwrap();
             }
         }
+    }
+}
+
+#[test]
+fn dynamic_shapes_of_jax_are_written_for_the_compiler() {
+    let operation = |text: &str| {
+        let module =
+            format!("module attributes {{jax.uses_shape_polymorphism = true}} {{\n  %9 = {text} loc(#loc)\n}}\n");
+        let found = named(&module);
+        let inner = found.split("%9 = ").nth(1).unwrap().strip_suffix(" loc(#loc)\n}\n").unwrap().to_owned();
+        assert_eq!(named(&module.replace("= true", "= false")), module.replace("= true", "= false"));
+        inner
+    };
+    let broadcast = "stablehlo.dynamic_broadcast_in_dim";
+    for (text, wanted) in [
+        (
+            "stablehlo.dynamic_reshape %arg0, %6#1 : (tensor<?x4xf32>, tensor<1xi32>) -> tensor<?xf32>",
+            "tensor.reshape %arg0(%6#1) : (tensor<?x4xf32>, tensor<1xi32>) -> tensor<?xf32>",
+        ),
+        (
+            &format!("{broadcast} %4, %6, dims = [0] : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x1xf32>"),
+            "tensor.reshape %4(%6) : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x1xf32>",
+        ),
+        (
+            &format!("{broadcast} %4, %6, dims = [0, 1] : (tensor<?x1xf32>, tensor<2xi32>) -> tensor<?x3xf32>"),
+            &format!(
+                "{broadcast} %4, %6, dims = [0, 1] {{known_nonexpanding_dimensions = array<i64: 0>}} : (tensor<?x1xf32>, \
+                 tensor<2xi32>) -> tensor<?x3xf32>"
+            ),
+        ),
+        (
+            &format!("{broadcast} %4, %6, dims = [2, 0] : (tensor<?x?xf32>, tensor<3xi32>) -> tensor<?x1x?xf32>"),
+            &format!(
+                "{broadcast} %4, %6, dims = [2, 0] {{known_nonexpanding_dimensions = array<i64: 0, 1>}} : (tensor<?x?xf32>, \
+                 tensor<3xi32>) -> tensor<?x1x?xf32>"
+            ),
+        ),
+    ] {
+        assert_eq!(operation(text), wanted);
+    }
+    // These need no change, or have attributes already.
+    for text in [
+        &format!("{broadcast} %4, %6, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x3xf32>")[..],
+        &format!("{broadcast} %4, %6, dims = [1] : (tensor<3xf32>, tensor<2xi32>) -> tensor<?x3xf32>"),
+        &format!(
+            "{broadcast} %4, %6, dims = [0] {{known_expanding_dimensions = array<i64>}} : (tensor<?xf32>, \
+                  tensor<2xi32>) -> tensor<?x3xf32>"
+        ),
+        "stablehlo.reshape %4 : (tensor<4xf32>) -> tensor<2x2xf32>",
+    ] {
+        assert_eq!(operation(text), text);
     }
 }
