@@ -140,6 +140,9 @@ fn names_of_inputs_reach_the_compiler() {
     scratch.output(&["run", "body.mlir", CALL[0], CALL[1]]);
     assert!(read().contains("{iree.abi.name = \"x.a\"} loc("), "{}", read());
     assert!(scratch.runs().1.starts_with("body.mlir "), "{}", scratch.runs().1);
+    scratch.file("-body.mlir", &format!("{header} {{}}"));
+    scratch.output(&["run", "./-body.mlir", CALL[0], CALL[1]]);
+    assert!(read().contains("iree.abi.name") && scratch.runs().1.starts_with("./-body.mlir "), "{}", scratch.runs().1);
     // Flags may name files of the current folder.
     scratch.output(&["compile", "body.mlir", "-o", "x.vmfb", "--", "--dump=here"]);
     assert!(read().contains("iree.abi.name") && scratch.runs().1.starts_with("- "), "{}", scratch.runs().1);

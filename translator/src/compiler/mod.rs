@@ -258,7 +258,13 @@ impl Input {
     fn pass_to(&self, compile: &mut Command, scratch: &Scratch) -> Result<()> {
         match self {
             Input::Model(path) => compile.arg(path),
-            Input::InFolder(path) => compile.arg(path.file_name().unwrap_or_default()).current_dir(scratch.folder()),
+            Input::InFolder(path) => {
+                let name = Path::new(path.file_name().unwrap_or_default());
+                // A name that begins with a hyphen would be a flag.
+                let is_flag = name.as_os_str().as_encoded_bytes().starts_with(b"-");
+                let name = if is_flag { Path::new(".").join(name) } else { name.to_owned() };
+                compile.arg(name).current_dir(scratch.folder())
+            }
             Input::Piped(path) => compile.arg("-").stdin(with_path(File::open(path), "reading", path)?),
         };
         Ok(())
