@@ -21,7 +21,7 @@ impl Scratch {
         let path = &scratch.0;
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
         let script = format!(
-            "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
+            "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho \"$@\" >> {0}/flags\ncat \"$1\" > {0}/read\nif grep -q wrong \"$1\"; then\n  \
              echo \"$1:2:3: error: no such operation\" >&2; exit 1\nfi\n\
              case \"$*\" in *f64-to-f32=false*) if grep -q narrow \"$1\"; then\n  \
              echo \"$1:1:1: error: failed to legalize operation 'arith.truncf': (f64) -> f32\" >&2; exit 1\nfi;; esac\n\
@@ -127,6 +127,34 @@ fn models_that_narrow_f64_are_compiled_with_f32() {
     scratch.output(&["compile", "mul.mlir", "-o", "mul.vmfb", "--target=portable"]);
     let (runs, flags) = scratch.runs();
     assert!(runs == 3 && flags.contains("f64-to-f32=false"), "{runs} {flags}");
+}
+
+/// A model whose inputs have names is passed to the compiler with these, where the compiler accepts that.
+#[test]
+fn names_of_inputs_reach_the_compiler() {
+    let scratch = Scratch::with_compiler("names");
+    let header = "func.func @main(%arg0: tensor<4xf32> loc(\"x['a']\"), %arg1: tensor<4xf32>)";
+    scratch.file("net.mlir", header);
+    scratch.file("body.mlir", &format!("{header} {{}}"));
+    let read = || fs::read_to_string(scratch.0.join("read")).expect("what the compiler read");
+    scratch.output(&["run", "body.mlir", CALL[0], CALL[1]]);
+    assert!(read().contains("{iree.abi.name = \"x.a\"} loc("), "{}", read());
+    assert!(scratch.runs().1.starts_with("body.mlir "), "{}", scratch.runs().1);
+    scratch.file("-body.mlir", &format!("{header} {{}}"));
+    scratch.output(&["run", "./-body.mlir", CALL[0], CALL[1]]);
+    assert!(read().contains("iree.abi.name") && scratch.runs().1.starts_with("./-body.mlir "), "{}", scratch.runs().1);
+    // Flags may name files of the current folder.
+    scratch.output(&["compile", "body.mlir", "-o", "x.vmfb", "--", "--dump=here"]);
+    assert!(read().contains("iree.abi.name") && scratch.runs().1.starts_with("- "), "{}", scratch.runs().1);
+    // This is no whole function.
+    scratch.output(&["compile", "net.mlir", "-o", "x.vmfb"]);
+    assert_eq!(read(), header);
+    // What the compiler refuses with names is compiled as it is, and errors are about that.
+    scratch.file("wrong.mlir", &format!("{header} {{\n wrong.op\n}}"));
+    let before = scratch.runs().0;
+    let error = scratch.error(&["run", "wrong.mlir"]);
+    assert!(error.contains("line 2 (`wrong.op`)") && scratch.runs().0 == before + 2, "{error}");
+    assert!(!read().contains("iree.abi.name"));
 }
 
 #[test]

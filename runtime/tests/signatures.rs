@@ -94,3 +94,14 @@ fn recovered_signatures_are_the_declared_ones() {
     assert!(views.iter().all(|what| returned.iter().any(|name| what.contains(name))), "{views:#?}");
     assert!(counts.tensors > 300 && counts.numbers > 100 && counts.refined > 0, "{counts:?}");
 }
+
+/// A module that the model declares has the compiler's declaration, too.
+#[test]
+fn declarations_of_models_count_in_sessions() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../translator/tests/named/model.vmfb");
+    let session = incarnate_runtime::session::Session::load("local-sync", path).unwrap();
+    let function = session.function("scale").unwrap();
+    let names: Vec<String> = function.inputs().iter().map(|value| value.name().to_owned()).collect();
+    assert_eq!(names, ["values", "factor"]);
+    assert!(function.declaration().is_some_and(|text| text.contains("%values")));
+}

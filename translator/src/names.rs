@@ -65,13 +65,14 @@ impl Scope {
     }
 
     /// Claims an identifier for each name, in order. Among equal candidates, a name that already is an identifier keeps it.
-    pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: &str) -> Vec<Ident> {
-        let is_one = |name: &str| identifier(name, case, fallback) == name;
+    /// `fallback` is that of the name of an index.
+    pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: impl Fn(usize) -> String) -> Vec<Ident> {
+        let is_one = |name: &str| identifier(name, case, "") == name;
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_by_key(|index| !names.get(*index).is_some_and(|name| is_one(name)));
         let mut claimed: Vec<(usize, Ident)> = Vec::with_capacity(names.len());
         for index in order {
-            claimed.push((index, self.claim(names.get(index).copied().unwrap_or_default(), case, fallback)));
+            claimed.push((index, self.claim(names.get(index).copied().unwrap_or_default(), case, &fallback(index))));
         }
         claimed.sort_by_key(|row| row.0);
         claimed.into_iter().map(|row| row.1).collect()
@@ -197,7 +198,8 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
         if is_used(&base) { format!("function_{base}") } else { name }
     });
     let bases: Vec<String> = bases.collect();
-    let idents = scope.claim_all(&bases.iter().map(String::as_str).collect::<Vec<_>>(), Case::Snake, "function");
+    let bases: Vec<&str> = bases.iter().map(String::as_str).collect();
+    let idents = scope.claim_all(&bases, Case::Snake, |_| "function".to_owned());
     let names = exports.iter().zip(idents).zip(0..).map(|((exports, ident), ordinal)| {
         let name = module.function_name(ordinal);
         let mut docs = vec![code(&format!("@{name}"))];
@@ -249,7 +251,7 @@ mod tests {
         let mut claim = |name| scope.claim(name, Case::Snake, "x").to_string();
         let names = ["a.b", "a_b", "a-b", "load", "a_b_2", "", "x", "type", "type_", "a b"].map(&mut claim);
         assert_eq!(names, ["a_b", "a_b_2", "a_b_3", "load_2", "a_b_2_2", "x", "x_2", "type_", "type_2", "a_b_4"]);
-        let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, "x");
+        let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, |_| "x".to_owned());
         assert_eq!(idents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["foo_bar_2", "foo_bar_3", "foo_bar"]);
         let mut scope = Scope::default();
         let types = ["a1", "A1", "a12", "b", "B"].map(|name| scope.claim(name, Case::Camel, "x").to_string());

@@ -3,6 +3,7 @@
 //!
 //! They are text for people, which the compiler writes in one form; nothing depends on them for safety.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ConventionItem;
@@ -50,7 +51,31 @@ pub struct DeclaredTensor<'a> {
     pub element: &'a str,
 }
 
+/// Returns the declaration among the attributes of a function.
+///
+/// A function may have two: compilers write one for each, and keep one that the model declares in `iree.reflection`, in an order that
+/// depends on the other attributes. That of the model counts: the last one with names that compilers do not generate, or else the
+/// last one.
+pub fn declaration_of<'a>(attributes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+    let all = attributes.into_iter().filter(|(key, _)| *key == DECLARATION).map(|(_, text)| text);
+    // Of several greatest, this is the last.
+    all.max_by_key(|text| Declaration::parse(text).is_some_and(|parsed| parsed.has_names()))
+}
+
+/// Returns the name of a value that the model does not name, such as `input0`: `kind` is `input` or `output`.
+pub(crate) fn generic_name(kind: &str, index: usize) -> String {
+    alloc::format!("{kind}{index}")
+}
+
 impl<'a> Declaration<'a> {
+    /// Returns true if a value has a name that compilers do not generate.
+    fn has_names(&self) -> bool {
+        let has = |values: &[DeclaredValue<'_>], kind: &str| {
+            values.iter().enumerate().any(|(index, value)| !["", &generic_name(kind, index)].contains(&value.name))
+        };
+        has(&self.arguments, "input") || has(&self.results, "output")
+    }
+
     /// Reads a declaration; None for text of another form.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Declaration<'a>> {
@@ -101,8 +126,12 @@ fn side(text: &str) -> Option<(Vec<DeclaredValue<'_>>, &str)> {
     let (_, text) = text.split_once('(')?;
     let mut values = Vec::new();
     let (mut depth, mut start, mut previous) = (0usize, 0, ' ');
+    let mut is_quoted = false;
     for (index, c) in text.char_indices() {
         match c {
+            // The values of attributes are quoted, and escape what would end them.
+            '"' if previous != '\\' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
             '(' | '<' | '[' | '{' => depth += 1,
             ',' if depth == 0 => {
                 values.push(value(&text[start..index]));
@@ -185,6 +214,11 @@ mod tests {
             ("async func @f(%x: tensor<2xcomplex<f32>> {iree.abi.consume = unit}) -> ()", &["x:2xcomplex<f32>"], &[]),
             ("sync func @nothing() -> ()", &[], &[]),
             (
+                "sync func @f(%x: i32 {jax.info = \"x['a)'], \\\"\"}, %y: i32) -> (%r: i32 {jax.info = \"(\"}, i32)",
+                &["x:i32", "y:i32"],
+                &["r:i32", ":i32"],
+            ),
+            (
                 "sync func @f(%a: tensor<4x?xbf16, #encoding<a, b>>, %b: (i32) -> i32) -> (tensor<4xi1>)",
                 &["a:4x?xbf16", "b:(i32) -> i32"],
                 &[":4xi1"],
@@ -203,6 +237,25 @@ mod tests {
 
     fn strings(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).into()).collect()
+    }
+
+    #[test]
+    fn declarations_of_models_count_before_those_of_compilers() {
+        let (compiler, model, other) = (
+            "sync func @f(%input0: i32, %input1: i32) -> (%output0: i32)",
+            "sync func @f(%input0: i32, %scale: i32) -> (%output0: i32)",
+            "sync func @f(%input0: i32, i32) -> (i32)",
+        );
+        for (texts, wanted) in [
+            (&[compiler, model][..], Some(model)),
+            (&[model, compiler], Some(model)),
+            (&["nonsense", compiler], Some(compiler)),
+            (&[compiler, other], Some(other)),
+            (&[], None),
+        ] {
+            let rows = texts.iter().flat_map(|text| [("iree.abi.model", "x"), (DECLARATION, *text)]);
+            assert_eq!(declaration_of(rows), wanted);
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::declaration::{BUFFER_VIEW, COARSE_FENCES, DECLARATION, Declaration, DeclaredValue, INVOCATION_MODEL};
+use crate::declaration::{
+    BUFFER_VIEW, COARSE_FENCES, Declaration, DeclaredValue, INVOCATION_MODEL, declaration_of, generic_name,
+};
 use crate::index_map::IndexMap;
 use crate::recovery::has_replaceable_floats;
 use crate::{ConventionItem, ElementType, Module};
@@ -99,7 +101,7 @@ impl Signature {
     #[must_use]
     pub fn declared(module: &Module, function: u32) -> Option<&str> {
         let (arguments, results, _) = convention(module, function)?;
-        let text = attribute(module, function, DECLARATION)?;
+        let text = declaration_of(module.function_attributes(function))?;
         Declaration::parse(text)?.agrees_with(&arguments, &results).then_some(text)
     }
 
@@ -115,7 +117,8 @@ impl Signature {
 pub(crate) fn convention(module: &Module, function: u32) -> Option<(Vec<ConventionItem>, Vec<ConventionItem>, bool)> {
     let convention = module.function(function)?.convention;
     let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
-    let fences = attribute(module, function, INVOCATION_MODEL) == Some(COARSE_FENCES)
+    let is_fenced = (INVOCATION_MODEL, COARSE_FENCES);
+    let fences = module.function_attributes(function).any(|row| row == is_fenced)
         && arguments.ends_with(&[ConventionItem::Ref; 2]);
     if fences {
         arguments.truncate(arguments.len() - 2);
@@ -123,14 +126,10 @@ pub(crate) fn convention(module: &Module, function: u32) -> Option<(Vec<Conventi
     Some((arguments, convention.results().collect(), fences))
 }
 
-fn attribute<'m>(module: &'m Module, function: u32, key: &str) -> Option<&'m str> {
-    module.function_attributes(function).find(|row| row.0 == key).map(|row| row.1)
-}
-
 impl ValueInfo {
     fn new(item: ConventionItem, declared: Option<&DeclaredValue<'_>>, generic: &str, index: usize) -> ValueInfo {
         let name = match declared.map_or("", |value| value.name) {
-            "" => format!("{generic}{index}"),
+            "" => generic_name(generic, index),
             name => name.into(),
         };
         let output = declared.and_then(|value| value.output).filter(|_| item == ConventionItem::Ref);

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::Session;
 use super::convert::{Arguments, FromResults, Primitives};
 use super::packer::Packer;
-use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL, Signature, ValueInfo};
+use crate::bytecode::{COARSE_FENCES, ConventionItem, INVOCATION_MODEL, Signature, ValueInfo};
 use crate::hal::{Allocator, Device, Fence, Reached, wait_for_results};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
@@ -74,11 +74,11 @@ impl Function {
         self.function.name()
     }
 
-    /// Returns the declaration in the model, such as `sync func @simple_mul(%input0: tensor<4xf32>, ...)`, if the
-    /// module contains it.
+    /// Returns the declaration in the module, such as `sync func @simple_mul(%input0: tensor<4xf32>, ...)`, if it contains one: that
+    /// of the model, or else that of the compiler.
     #[must_use]
     pub fn declaration(&self) -> Option<&str> {
-        self.function.attribute(DECLARATION)
+        self.function.attribute_declaration()
     }
 
     /// Returns the names and types of the inputs. Where the module declares none, or others than the code has, they are recovered

@@ -101,9 +101,8 @@ impl Instance {
         let description = self.state.description;
         let Some(row) = description.exports.get(export as usize) else { return error };
         let function = description.functions.get(row.function as usize);
-        let mut attributes = function.into_iter().flat_map(|function| function.attributes);
-        let declaration = attributes.find(|attribute| attribute.0 == crate::bytecode::DECLARATION);
-        error.calling(row.name, declaration.map(|attribute| attribute.1))
+        let attributes = function.into_iter().flat_map(|function| function.attributes.iter().copied());
+        error.calling(row.name, crate::bytecode::declaration_of(attributes))
     }
 
     /// Calls a function of the module that does not yield.

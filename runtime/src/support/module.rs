@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::description::Description;
 use super::state::State;
-use crate::bytecode::{Contents, DECLARATION, Dependency, ExecutableTarget};
+use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Entry, FunctionInfo, Limits, Linkage, Module, ModuleSignature,
     ModuleState, Once, Ref, Stack,
@@ -139,7 +139,7 @@ impl Module for TranslatedModule {
 
     fn declaration(&self, export: u32) -> Option<&str> {
         match self.description.exports.get(export as usize)?.recovered {
-            "" => self.function_attribute_value(Linkage::Export, export, DECLARATION),
+            "" => self.attribute_declaration(export),
             recovered => Some(recovered),
         }
     }

@@ -317,10 +317,16 @@ impl Function {
         &self.results
     }
 
-    /// The value of an attribute, such as `iree.abi.declaration`.
+    /// The value of an attribute, such as `iree.abi.model`.
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<&str> {
         self.bound.module.function_attribute_value(Linkage::Export, self.bound.export, key)
+    }
+
+    /// The declaration in the module: see [`Module::attribute_declaration`].
+    #[must_use]
+    pub fn attribute_declaration(&self) -> Option<&str> {
+        self.bound.module.attribute_declaration(self.bound.export)
     }
 
     /// The declaration: see [`Module::declaration`].

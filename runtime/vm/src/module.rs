@@ -10,7 +10,7 @@ use core::fmt;
 use super::call::CallBuffer;
 use super::stack::Stack;
 use crate::{Error, Result};
-use incarnate_bytecode::{CallingConvention, Dependency, ExecutableTarget};
+use incarnate_bytecode::{CallingConvention, Dependency, ExecutableTarget, declaration_of};
 
 /// Which of a module's function tables an ordinal indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -192,7 +192,7 @@ pub trait Module: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The value of a function's attribute.
+    /// The value of a function's attribute, of those with equal keys the first.
     fn function_attribute_value(&self, linkage: Linkage, ordinal: u32, key: &str) -> Option<&str> {
         (0..)
             .map_while(|index| self.function_attribute(linkage, ordinal, index))
@@ -200,10 +200,15 @@ pub trait Module: Send + Sync + fmt::Debug {
             .map(|row| row.1)
     }
 
+    /// The declaration in the attributes of an exported function, that of the model before that of the compiler.
+    fn attribute_declaration(&self, export: u32) -> Option<&str> {
+        declaration_of((0..).map_while(|index| self.function_attribute(Linkage::Export, export, index)))
+    }
+
     /// The declaration of an exported function: the value of its attribute `iree.abi.declaration` or, where it has none or one that
     /// contradicts its body, what is recovered from that.
     fn declaration(&self, export: u32) -> Option<&str> {
-        self.function_attribute_value(Linkage::Export, export, incarnate_bytecode::DECLARATION)
+        self.attribute_declaration(export)
     }
 
     /// Where in the model's source an offset of an internal function comes from, if the module has debug information.

@@ -4,8 +4,8 @@
 
 use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::{
-    COARSE_FENCES, ConventionItem, DECLARATION, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType,
-    VerifiedModule,
+    COARSE_FENCES, ConventionItem, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType, VerifiedModule,
+    declaration_of,
 };
 use proc_macro2::{Ident, TokenStream};
 
@@ -81,7 +81,7 @@ impl<'m> Signature<'m> {
         });
         let rows: Vec<(Export<'m>, u32)> = callable.collect();
         let names: Vec<&str> = rows.iter().map(|(export, _)| export.local_name).collect();
-        let idents = methods.claim_all(&names, Case::Snake, "function");
+        let idents = methods.claim_all(&names, Case::Snake, |_| "function".to_owned());
         let rows = rows.into_iter().zip(idents);
         let signature = |((export, ordinal), method): ((Export<'m>, u32), Ident)| {
             let recovered = recovered.get(export.function).map(String::as_str);
@@ -107,35 +107,30 @@ impl<'m> Signature<'m> {
         if fences {
             arguments.truncate(arguments.len() - 2);
         }
-        let declaration = attribute(DECLARATION);
+        let declaration = declaration_of(module.function_attributes(function));
         let types_of = Types::new(recovered.or(declaration), &arguments, &results);
         let stored: Vec<Option<Element>> =
             types_of.outputs.iter().map(|value| element(value.element_type()?)).collect();
         // Names in the scope of methods.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
-        let parameters = types_of.inputs.into_iter().zip(0..).map(|(info, index)| {
+        let parameters = values(types_of.inputs, &mut variables, "input", |info| {
             let storage = info.stored_output().and_then(|output| stored.get(output).cloned().flatten());
-            let kind = storage.map_or_else(|| kind(&info, options), Kind::Storage);
-            Value::new(info, kind, &mut variables, &format!("input{index}"))
+            storage.map_or_else(|| kind(info, options), Kind::Storage)
         });
-        let parameters = parameters.collect();
         let default = |(index, value): (usize, &ValueInfo)| value.name() == format!("output{index}");
         let named = results.len() > 1 && !types_of.outputs.iter().enumerate().all(default);
-        let mut fields = Scope::default();
-        let results = types_of.outputs.into_iter().zip(0..).map(|(info, index)| {
-            let kind = kind(&info, options);
-            Value::new(info, kind, &mut fields, &format!("output{index}"))
-        });
-        let results = results.collect();
+        let results = values(types_of.outputs, &mut Scope::default(), "output", |info| kind(info, options));
         let results_type = named.then(|| types.claim(&format!("{name}_results"), Case::Camel, "Function"));
         Some(Signature { export, function, name, method, declaration, fences, parameters, results, results_type })
     }
 }
 
-impl Value {
-    fn new(info: ValueInfo, kind: Kind, scope: &mut Scope, fallback: &str) -> Value {
-        Value { ident: scope.claim(info.name(), Case::Snake, fallback), kind, info }
-    }
+/// Returns inputs or outputs with names of a scope.
+fn values(infos: Vec<ValueInfo>, scope: &mut Scope, generic: &str, kind: impl Fn(&ValueInfo) -> Kind) -> Vec<Value> {
+    let names: Vec<&str> = infos.iter().map(ValueInfo::name).collect();
+    let idents = scope.claim_all(&names, Case::Snake, |index| format!("{generic}{index}"));
+    let values = infos.into_iter().zip(idents);
+    values.map(|(info, ident)| Value { ident, kind: kind(&info), info }).collect()
 }
 
 fn kind(info: &ValueInfo, options: &Options) -> Kind {

@@ -7,21 +7,23 @@ mod cache;
 mod environment;
 mod format;
 mod onnx;
+mod prepare;
 mod source;
 mod target;
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::UNIX_EPOCH;
 
-use incarnate_bytecode::{Error, Result, ResultExt};
+use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
 
 use crate::config::failed;
 use cache::{Cache, Scratch};
+use prepare::Prepared;
 
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
@@ -38,6 +40,13 @@ const PROGRAM: &str = "iree-compile";
 const IMPORTER: &str = "iree-import-onnx";
 /// What to type if there is no compiler.
 pub(crate) const INSTALL: &str = "`incarnate compile --setup` installs it";
+/// The name of the program that prints MLIR bytecode as text, in the same package.
+const PRINTER: &str = "iree-opt";
+/// What is done to a model before it is compiled, as a part of the key of the result: changes with `prepare`.
+const PREPARATION: &str = "prepared 1";
+/// The most bytes of a model in MLIR bytecode that is printed as text for the names of its inputs; the text of weights has twice the
+/// bytes.
+const PRINTED: u64 = 64 << 20;
 
 /// An installed compiler.
 #[derive(Clone, Debug)]
@@ -98,14 +107,14 @@ impl Compiler {
         })?;
         let cache = Cache::open()?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
-        let key = cache::key(model, &[&arguments.join("\n"), &self.identity()])?;
+        let key = cache::key(model, &[&arguments.join("\n"), &self.identity(), PREPARATION])?;
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if let Some(module) = cache.find(&key, name) {
             return Ok(module);
         }
         notify(Event::Starting);
         let scratch = cache.scratch()?;
-        let compiled = self.compile_into(&scratch, model, format, &arguments, &mut notify);
+        let compiled = self.compile_into(&scratch, model, format, arguments, flags.is_empty(), &mut notify);
         let compiled = compiled.map_err(|error| format::explain_refused(model, error));
         let compiled = compiled.context(|| format!("compiling '{}'", model.display()))?;
         cache.keep(&compiled, &key, name)
@@ -119,27 +128,31 @@ impl Compiler {
         format!("{} {:?} {:?}", self.program.display(), metadata.map(|metadata| metadata.len()), modified)
     }
 
+    /// `is_plain` says that no flag of the user's names files relative to the current folder.
     fn compile_into(
         &self,
         scratch: &Scratch,
         model: &Path,
         format: ModelFormat,
-        arguments: &[String],
+        mut arguments: Vec<String>,
+        is_plain: bool,
         notify: &mut dyn FnMut(Event),
     ) -> Result<PathBuf> {
         let output = scratch.path("model.vmfb");
-        let source = match format {
-            ModelFormat::Onnx => self.import(scratch, model)?,
-            ModelFormat::Mlir | ModelFormat::MlirBytecode => model.to_owned(),
+        let mut source = match format {
+            ModelFormat::Onnx => Input::InFolder(self.import(scratch, model)?),
+            ModelFormat::Mlir | ModelFormat::MlirBytecode => match self.prepared(scratch, model, format) {
+                Some(prepared) if is_plain => Input::InFolder(prepared),
+                Some(prepared) => Input::Piped(prepared),
+                None => Input::Model(model.to_owned()),
+            },
         };
-        let mut arguments = arguments.to_vec();
-        let done = loop {
-            let done = self.run_on(scratch, &source, &output, &arguments)?;
-            let lacking = if done.status.success() { None } else { LackingFloat::of(&done.stderr, &arguments) };
-            let Some(float) = lacking else { break done };
-            notify(Event::TakingF32(float));
-            float.take_f32(&mut arguments);
-        };
+        let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
+        if !done.status.success() && format != ModelFormat::Onnx && source.path() != model {
+            // The changes are no reason to fail, and errors are about the model as it is.
+            source = Input::Model(model.to_owned());
+            done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
+        }
         if done.status.success() && output.exists() {
             return Ok(output);
         }
@@ -147,16 +160,56 @@ impl Compiler {
             ModelFormat::Onnx => fs::read(model).map(|bytes| onnx::nodes(&bytes)).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Err(compile_error(&done, &source, format, &nodes))
+        Err(compile_error(&done, source.path(), format, &nodes))
     }
 
-    fn run_on(&self, scratch: &Scratch, source: &Path, output: &Path, arguments: &[String]) -> Result<Output> {
-        let mut compile = Command::new(&self.program);
-        match source.strip_prefix(scratch.folder()) {
-            Ok(name) => compile.arg(name).current_dir(scratch.folder()),
-            Err(_) => compile.arg(source),
+    /// Runs the compiler, again with f32 for each type of floats that it lacks operations on.
+    fn attempt(
+        &self,
+        scratch: &Scratch,
+        source: &Input,
+        output: &Path,
+        arguments: &mut Vec<String>,
+        notify: &mut dyn FnMut(Event),
+    ) -> Result<Output> {
+        loop {
+            let mut compile = Command::new(&self.program);
+            source.pass_to(&mut compile, scratch)?;
+            let done = run(compile.arg("-o").arg(output).args(&*arguments))?;
+            let lacking = if done.status.success() { None } else { LackingFloat::of(&done.stderr, arguments) };
+            let Some(float) = lacking else { return Ok(done) };
+            notify(Event::TakingF32(float));
+            float.take_f32(arguments);
+        }
+    }
+
+    /// Writes the text of a model as it is compiled; `None` if there is nothing to change.
+    fn prepared(&self, scratch: &Scratch, model: &Path, format: ModelFormat) -> Option<PathBuf> {
+        let path = scratch.path(&format!("{}.mlir", model.file_stem()?.to_string_lossy()));
+        let text = match format {
+            ModelFormat::MlirBytecode => self.printed(scratch, model)?,
+            ModelFormat::Mlir | ModelFormat::Onnx => fs::read(model).ok()?,
         };
-        run(compile.arg("-o").arg(output).args(arguments))
+        let prepared = Prepared::of(&text)?;
+        let mut file = BufWriter::new(File::create(&path).ok()?);
+        prepared.write(&mut file).and_then(|()| file.flush()).ok()?;
+        Some(path)
+    }
+
+    /// Prints a model in MLIR bytecode as text; `None` if it has a declaration, many bytes, or operations of a later version.
+    fn printed(&self, scratch: &Scratch, model: &Path) -> Option<Vec<u8>> {
+        fs::metadata(model).ok().filter(|metadata| metadata.len() <= PRINTED)?;
+        let bytes = fs::read(model).ok()?;
+        let declaration = DECLARATION.as_bytes();
+        if bytes.windows(declaration.len()).any(|window| window == declaration) {
+            return None;
+        }
+        let printer = self.program.with_file_name(format!("{PRINTER}{}", env::consts::EXE_SUFFIX));
+        let text = scratch.path("printed.mlir");
+        let mut print = Command::new(printer);
+        print.arg(model).args(["--mlir-print-debuginfo", "-o"]).arg(&text);
+        run(&mut print).ok().filter(|done| done.status.success())?;
+        fs::read(&text).ok()
     }
 
     /// Imports an ONNX model as MLIR text that declares its names and types.
@@ -181,6 +234,40 @@ impl Compiler {
             with_path(fs::write(&imported, declared), "writing", &imported)?;
         }
         Ok(imported)
+    }
+}
+
+/// What the compiler reads.
+#[derive(Clone, Debug)]
+enum Input {
+    /// The model's file.
+    Model(PathBuf),
+    /// A file in the scratch folder, where the compiler runs, so that locations have the file's name alone.
+    InFolder(PathBuf),
+    /// A file in the scratch folder as the standard input of the compiler, which runs in the current folder.
+    Piped(PathBuf),
+}
+
+impl Input {
+    fn path(&self) -> &Path {
+        match self {
+            Input::Model(path) | Input::InFolder(path) | Input::Piped(path) => path,
+        }
+    }
+
+    fn pass_to(&self, compile: &mut Command, scratch: &Scratch) -> Result<()> {
+        match self {
+            Input::Model(path) => compile.arg(path),
+            Input::InFolder(path) => {
+                let name = Path::new(path.file_name().unwrap_or_default());
+                // A name that begins with a hyphen would be a flag.
+                let is_flag = name.as_os_str().as_encoded_bytes().starts_with(b"-");
+                let name = if is_flag { Path::new(".").join(name) } else { name.to_owned() };
+                compile.arg(name).current_dir(scratch.folder())
+            }
+            Input::Piped(path) => compile.arg("-").stdin(with_path(File::open(path), "reading", path)?),
+        };
+        Ok(())
     }
 }
 

@@ -1,0 +1,55 @@
+//! What is changed in MLIR text before it is compiled: [`names`] are added, and [`dynamic`] shapes of JAX are written so that the
+//! compiler accepts them.
+//!
+//! Nothing here is an error: text that is not understood stays as it is, and a model whose changed text does not compile is compiled
+//! unchanged.
+
+mod dynamic;
+mod header;
+mod label;
+mod names;
+mod scan;
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// A replacement of a part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Edit {
+    range: Range<usize>,
+    text: String,
+}
+
+/// The text of a model with changes.
+#[derive(Debug)]
+pub(super) struct Prepared<'t> {
+    text: &'t [u8],
+    /// In the order of the text.
+    edits: Vec<Edit>,
+}
+
+impl<'t> Prepared<'t> {
+    /// Finds what is to be changed in a text; `None` if that is nothing.
+    pub(super) fn of(text: &'t [u8]) -> Option<Prepared<'t>> {
+        let mut edits = Vec::new();
+        names::add(text, &mut edits);
+        dynamic::rewrite(text, &mut edits);
+        edits.sort_by_key(|edit| edit.range.start);
+        (!edits.is_empty()).then_some(Prepared { text, edits })
+    }
+
+    /// Writes the text with the changes.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut start = 0;
+        for edit in &self.edits {
+            out.write_all(self.text.get(start..edit.range.start).unwrap_or_default())?;
+            out.write_all(edit.text.as_bytes())?;
+            start = edit.range.end;
+        }
+        out.write_all(self.text.get(start..).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
