@@ -492,27 +492,7 @@ impl<'a> Lowering<'a> {
 
     /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
     fn find_nests(&mut self, fixups: &[Fixup], function: u32, order: Order) -> Result<Box<[Nest]>> {
-        let is_access = |inst: &Inst| {
-            let is_load = matches!(
-                inst.operation,
-                Operation::BufferLoadI8U
-                    | Operation::BufferLoadI8S
-                    | Operation::BufferLoadI16U
-                    | Operation::BufferLoadI16S
-                    | Operation::BufferLoadI32
-                    | Operation::BufferLoadI64
-            );
-            is_load
-                || matches!(
-                    inst.operation,
-                    Operation::BufferStoreI8
-                        | Operation::BufferStoreI16
-                        | Operation::BufferStoreI32
-                        | Operation::BufferStoreI64
-                )
-        };
-        let is_back = |fixup: &Fixup| self.source_of(fixup).is_none_or(|source| fixup.target.0 <= source);
-        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_access) {
+        if !fixups.iter().any(|fixup| self.may_end_nest(fixup)) {
             return Ok(Box::default());
         }
         let found = nests::find(self.module, function, order);
@@ -538,6 +518,18 @@ impl<'a> Lowering<'a> {
             nests.push(nest);
         }
         Ok(nests.into())
+    }
+
+    /// Whether a branch leads back, and no call stands between its target and itself, as none is in a nest. The analysis of a function takes
+    /// longer than to ask this first.
+    fn may_end_nest(&self, fixup: &Fixup) -> bool {
+        let Some(source) = self.source_of(fixup) else { return true };
+        let is_call = |inst: &Inst| {
+            matches!(inst.operation, Operation::Call | Operation::CallImport | Operation::CallImportYieldable)
+        };
+        let within = |offset: u32| (fixup.target.0..=source).contains(&offset);
+        fixup.target.0 <= source
+            && !self.instructions.iter().zip(&self.offsets).any(|(inst, offset)| is_call(inst) && within(*offset))
     }
 
     /// The index of the instruction that a patched fixup leads to.

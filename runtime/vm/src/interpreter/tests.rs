@@ -236,7 +236,7 @@ fn loops_over_any_registers_are_those_of_the_plain_code() {
         ended += usize::from(loops == 1 && outcome.starts_with('['));
     }
     // Else the test has lost what it tests.
-    assert!(separate > 150 && ended > 80, "{separate} loops were run separately, {ended} of them to their end");
+    assert!(separate > 80 && ended > 50, "{separate} loops were run separately, {ended} of them to their end");
 }
 
 #[test]
@@ -445,7 +445,8 @@ fn elements_are_computed_in_blocks() {
             .flat_map(|count| [0, 1, 2, 64, 100, 150, 299, -1].map(move |argument| (count, argument)))
         {
             let (outcome, loops) = both(&over_elements(body), &[count, argument]);
-            assert!(loops >= 1, "{body}");
+            // What is stored to one element again and again is no fold.
+            assert_eq!(loops >= 1, !body.contains("%r0, %i40:41"), "{body}");
             assert!(outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE"), "{outcome}\n{body}");
         }
     }

@@ -4,10 +4,14 @@
 //! computes trip counts and checks what the accesses need. Contractions are then run by their kernels, and other nests as
 //! vector operations over strips of elements that stay in the processor's cache. What one iteration after the other computes
 //! is the same, bit for bit. Where a check fails, nothing is done, and the plain code reports the failure at its place.
+//!
+//! Only nests whose every step is done for a whole strip at once are found: operations on elements, and folds of a strip into a
+//! number. All others are left to the interpreter's own instructions.
 
 mod body;
 mod copies;
 mod gather;
+mod in_order;
 mod kernels;
 mod lower;
 mod plan;
@@ -126,12 +130,11 @@ enum Step {
     Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
 }
 
-/// A number that iterations carry in registers.
+/// A number that iterations carry in registers, and fold others into.
 #[derive(Clone, Debug)]
 struct Carried {
-    /// The strip of the number, and that of the number in the next iteration.
+    /// The strip whose first number it is.
     strip: u16,
-    next: u16,
     is_wide: bool,
     registers: Vec<u16>,
 }
@@ -157,16 +160,12 @@ struct Body {
     broadcasts: Vec<(u16, u16, bool)>,
     /// Numbers that iterations step; true for 64 bits.
     sequences: Vec<(Strided, bool)>,
-    /// The steps that run for one element after the other.
-    serial: Vec<Step>,
+    /// The steps behind `steps` that change single numbers: the folds of strips, and the loads and stores of those that are elements.
+    single: Vec<Step>,
     /// What iterations carry.
     carried: Vec<Carried>,
-    /// The strips of the results of serial steps, and of what is carried, which have one element.
-    serial_strips: Vec<u16>,
     /// Bytes from one element of each strip to the next, zero where all are the same.
     advances: Vec<usize>,
-    /// The strips that serial steps take of `steps`, and the bytes of a number.
-    advancing: Vec<(u16, usize)>,
 }
 
 /// An operand of a contraction.
@@ -203,7 +202,7 @@ enum Work {
     /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
     Reduction(Reducing, Box<OnStrips>),
     Strips(Box<OnStrips>),
-    /// Zeros are stored to buffers that have only zeros.
+    /// Nothing but counting: nothing is stored, or zeros to buffers that have only zeros.
     Nothing,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Tiling {
     /// The last one, if it is smaller.
     pub(super) rest: Tile,
     pub(super) deep: Deep,
-    /// A single iteration, for steps that run serially.
+    /// A single iteration, for elements that others are folded into.
     pub(super) one: Tile,
     /// Iterations of all loops but the reductions store distinct elements.
     pub(super) are_stores_distinct: bool,
@@ -195,7 +195,7 @@ impl Known {
         self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
         self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
         tiling.one.shapes.clear();
-        if !strips.body.serial.is_empty() {
+        if !strips.body.single.is_empty() {
             tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
             tiling.one.elements = 1;
         }
