@@ -132,7 +132,10 @@ fn bench_function(
     // Standard output may be a machine-readable report.
     let mut out = console::stderr();
     let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
-        measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
+        // All calls use the same storage: to borrow it is not the function's work.
+        let context = call.function().context().clone();
+        let samples = context.with_invocation(|invocation| measure(settings, &mut || call.invoke_with(invocation)));
+        samples.map_err(|error| function.explain(error))
     })?;
     let mut verdict = Verdict::Success;
     if !arguments.call.expected_output.is_empty() {
