@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
-use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule, Term};
+use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::copies;
@@ -13,20 +13,21 @@ use super::gather::{self, Gathered};
 use super::kernels::{is_wide, kernel, reduction_kernel, width};
 use super::plan::Known;
 use super::reduce::Reducing;
+use super::scalars::Values;
 use super::{
-    Body, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source, Step,
-    Strided, View, Work,
+    Body, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Optimization, Scalar,
+    Source, Step, Strided, View, Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
-pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, order: Order) -> Vec<(u32, Nest)> {
+pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, optimization: Optimization) -> Vec<(u32, Nest)> {
     // Functions that exceed the budget of analyses run as they are.
     let Ok(function) = Function::with_registers(module, ordinal) else { return Vec::new() };
     let nests = Nests::of(&function);
     let lowered = nests.found.iter().filter_map(|nest| {
         let entry = function.block(nest.loops[0].header).entry.as_deref()?;
         let lowering = Lowering::new(&function, nest, entry);
-        Some((entry.offset, lowering.nest(order)?))
+        Some((entry.offset, lowering.nest(optimization)?))
     });
     lowered.collect()
 }
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
         Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
     }
 
-    fn nest(mut self, order: Order) -> Option<Nest> {
+    fn nest(mut self, Optimization { order, least }: Optimization) -> Option<Nest> {
         if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
             return None;
         }
@@ -109,8 +110,13 @@ impl<'a> Lowering<'a> {
             Schedule::Zeros => Work::Nothing,
         };
         let mut lowered =
-            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None };
-        lowered.known = Known::before(&lowered).map(Box::new);
+            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None, least };
+        if Known::is_constant(&lowered) {
+            // None for loops that are left to the instructions each time.
+            let mut known = Box::new(Known::default());
+            known.find(&lowered, &Values { scalars: &[] })?;
+            lowered.known = Some(known);
+        }
         Some(lowered)
     }
 
@@ -205,6 +211,9 @@ impl<'a> Lowering<'a> {
             },
             parent: counted.parent,
             operations: 0,
+            instructions: counted.items.iter().filter(|item| matches!(item, nest::Item::Instruction(..))).count()
+                as u64
+                + 1,
         })
     }
 

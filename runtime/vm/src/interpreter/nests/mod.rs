@@ -37,6 +37,22 @@ use reduce::Reducing;
 pub(super) use run::{Frame, run};
 pub(in super::super) use strips::Scratch;
 
+/// How functions are lowered.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Optimization {
+    /// The order of float reductions.
+    pub(in super::super) order: Order,
+    /// The fewest instructions of loops that run as a nest.
+    pub(in super::super) least: u64,
+}
+
+impl Optimization {
+    /// Leaves loops to the interpreter's instructions where these are expected to take less. Checks and strips of a nest take the processor
+    /// 1,500 instructions or, with trip counts that are not constants, 3,000; an instruction of the interpreter takes 8 to 12
+    /// (`.ci/instructions`: "vm: buffer_reduce of 16", "vm: multiply_add_modulo").
+    pub(in super::super) const WORTHWHILE: Optimization = Optimization { order: Order::Bytecode, least: 200 };
+}
+
 /// The most loops of a nest.
 pub(super) const MAX_LOOPS: usize = 16;
 /// The most scalars of a nest, and the most strips.
@@ -83,6 +99,8 @@ struct Counted {
     parent: Option<usize>,
     /// Operations of arithmetic in an iteration, without those of inner loops.
     operations: u64,
+    /// Instructions of an iteration, without those of inner loops.
+    instructions: u64,
 }
 
 /// Where a buffer is.
@@ -246,4 +264,6 @@ pub(super) struct Nest {
     work: Work,
     /// What is known before it runs, where trip counts and strides are constants.
     known: Option<Box<Known>>,
+    /// The fewest instructions that it runs in place of.
+    least: u64,
 }

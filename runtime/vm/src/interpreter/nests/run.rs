@@ -121,9 +121,8 @@ fn attempt(
 fn work(nest: &Nest, known: &Known) -> crate::profile::Work {
     let mut work = crate::profile::Work::default();
     for (at, counted) in nest.loops.iter().enumerate() {
-        let with_those_around = core::iter::successors(Some(at), |at| nest.loops[*at].parent);
-        let iterations = with_those_around.fold(1u64, |all, at| all.saturating_mul(known.counts[at] as u64));
-        work.operations = work.operations.saturating_add(iterations.saturating_mul(counted.operations));
+        let operations = known.iterations_of(nest, at).saturating_mul(counted.operations);
+        work.operations = work.operations.saturating_add(operations);
     }
     for (stream, (view, reach)) in nest.views.iter().zip(&known.views).enumerate() {
         let loops = view.index.strides.iter().map(|(at, _)| (known.counts[*at], known.stride(*at, stream)));

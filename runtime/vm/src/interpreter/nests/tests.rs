@@ -4,8 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use incarnate_bytecode::ir::nest::Order;
-
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
 use crate::testing::Random;
@@ -13,8 +11,8 @@ use crate::testing::Random;
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.
 fn both(text: &str) -> (String, usize) {
     let verified = verified(text);
-    let optimized = BytecodeModule::with_optimization(verified.clone(), Some(Order::Bytecode)).unwrap();
-    let plain = BytecodeModule::with_optimization(verified, None).unwrap();
+    let optimized = BytecodeModule::with_short_nests(verified.clone()).unwrap();
+    let plain = BytecodeModule::without_optimization(verified).unwrap();
     let expected = outcome(plain, &[], u64::MAX);
     assert_eq!(outcome(optimized.clone(), &[], u64::MAX), expected, "{text}");
     (expected, optimized.code(0).unwrap().nests.len())
@@ -191,4 +189,17 @@ fn loops_that_only_count_take_their_iterations_at_once() {
         %i1 = vm.const.i32 1\n  %i2 = vm.const.i32 100000\n  vm.br ^bb1()\n^bb1:\n  %i0 = vm.add.i32 %i0, %i1\n  \
         %i3 = vm.cmp.lt.i32.s %i0, %i2\n  vm.cond_br %i3, ^bb1(), ^bb2()\n^bb2:\n  vm.return %i0\n}\n";
     assert_eq!(both(text), ("[I32(100000)]".into(), 1));
+}
+
+#[test]
+fn short_loops_are_left_to_the_instructions() {
+    let nests = |count| {
+        let loops = [Loop { count, loaded: 1, stored: 0 }];
+        let text = function(&loops, "  %i10 = vm.buffer.load.i32 %r0, %i50:51\n  %i20 = vm.add.i32 %i20, %i10\n");
+        let module = BytecodeModule::new(verified(&text)).unwrap();
+        assert_eq!(outcome(module.clone(), &[], u64::MAX), both(&text).0);
+        module.code(0).unwrap().nests.len()
+    };
+    // The other nest fills the buffer.
+    assert_eq!([nests(4), nests(400)], [1, 2]);
 }
