@@ -16,7 +16,7 @@ use incarnate_runtime::hal::{
 };
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};
-use incarnate_runtime::vm::{self, CallBuffer, Ref, Value};
+use incarnate_runtime::vm::{self, CallBuffer, Invocation, Ref, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::arguments::ProgramArguments;
@@ -300,21 +300,32 @@ impl Call {
     /// # Errors
     /// Errors of the function.
     pub(super) fn invoke(&mut self) -> Result<()> {
+        let context = self.function.context().clone();
+        context.with_invocation(|invocation| self.invoke_with(invocation))
+    }
+
+    /// The function.
+    pub(super) fn function(&self) -> &vm::Function {
+        &self.function
+    }
+
+    /// Calls the function with storage of its context that serves several calls, as [`Call::invoke`] does with other storage.
+    ///
+    /// # Errors
+    /// Errors of the function.
+    pub(super) fn invoke_with(&mut self, invocation: &mut Invocation) -> Result<()> {
         self.buffer.clear();
         if !self.fences {
             self.function.pack(self.arguments.iter().cloned(), &mut self.buffer)?;
-            let (function, buffer) = (self.function.bound(), &mut self.buffer);
-            return self.function.context().with_invocation(|invocation| invocation.call(function, buffer));
+            return invocation.call(self.function.bound(), &mut self.buffer);
         }
         // A null fence to wait for, and one that signals that the results are complete.
         let done = Arc::new(Fence::of_results());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;
-        self.function.context().with_invocation(|invocation| {
-            invocation.call(self.function.bound(), &mut self.buffer)?;
-            wait_for_results(invocation, &self.devices, &done)
-        })
+        invocation.call(self.function.bound(), &mut self.buffer)?;
+        wait_for_results(invocation, &self.devices, &done)
     }
 
     /// Returns the results of the last call.

@@ -137,7 +137,10 @@ fn bench_function(
         call.invoke().map_err(|error| function.explain(error))?;
     }
     let samples = profiled(profile, program.concurrency(), None, &mut out, || {
-        measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
+        // All calls use the same storage: to borrow it is not the function's work.
+        let context = call.function().context().clone();
+        let samples = context.with_invocation(|invocation| measure(settings, &mut || call.invoke_with(invocation)));
+        samples.map_err(|error| function.explain(error))
     })?;
     let mut verdict = Verdict::Success;
     if !arguments.call.expected_output.is_empty() {

@@ -414,7 +414,7 @@ fn compare(text: &str, length: usize) -> (usize, usize) {
         if expected.starts_with("ResourceExhausted") {
             continue;
         }
-        let interpreted = outcome(BytecodeModule::new(module.clone()).unwrap(), round, length);
+        let interpreted = outcome(BytecodeModule::with_short_nests(module.clone()).unwrap(), round, length);
         assert_eq!(interpreted, expected, "interpreted, round {round}\n{text}");
         let actual = || outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round, length);
         let actual =

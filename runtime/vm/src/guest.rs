@@ -13,6 +13,8 @@
 //! Elsewhere, and under Miri and ThreadSanitizer, which check them, they are the atomic accesses themselves. docs/memory.md has the costs.
 #![allow(unsafe_code, reason = "copies between raw addresses; see above")]
 
+use core::mem::MaybeUninit;
+
 pub use bulk::{copy, fill};
 
 #[cfg(all(
@@ -126,14 +128,18 @@ pub unsafe fn repeat<const N: usize>(target: *mut u8, count: usize, pattern: [u8
         return unsafe { fill(target, pattern[0], count * N) };
     }
     // The first piece, of which the rest are copies.
-    let mut piece = [0; 4096];
-    let (patterns, _) = piece.as_chunks_mut::<N>();
-    patterns.fill(pattern);
+    const PIECE: usize = 4096;
+    let mut piece = MaybeUninit::<[u8; PIECE]>::uninit();
+    let (first, patterns) = (piece.as_mut_ptr().cast::<[u8; N]>(), count.min(PIECE / N));
+    for index in 0..patterns {
+        // SAFETY: as many patterns as this are no longer than the piece.
+        unsafe { first.add(index).write(pattern) };
+    }
     let (length, mut done) = (count * N, 0);
     while done < length {
-        let next = (length - done).min(4096 / N * N);
-        // SAFETY: `done + next` is at most the length that the caller promises.
-        unsafe { copy(piece.as_ptr(), target.add(done), next) };
+        let next = (length - done).min(patterns * N);
+        // SAFETY: `done + next` is at most the length that the caller promises, and so much of the piece is written.
+        unsafe { copy(first.cast(), target.add(done), next) };
         done += next;
     }
 }

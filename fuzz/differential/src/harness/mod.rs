@@ -26,7 +26,8 @@ const SUSPENSIONS: usize = 1000;
 
 /// Creates the interpreted module of a file's bytes.
 pub fn interpreted(module: &[u8]) -> Result<Arc<dyn Module>> {
-    Ok(BytecodeModule::new(verified(module)?)?)
+    // Loops are short.
+    Ok(BytecodeModule::with_short_nests(verified(module)?)?)
 }
 
 /// Creates the interpreted module of the program of a seed.

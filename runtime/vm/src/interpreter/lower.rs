@@ -9,12 +9,11 @@ use alloc::vec::Vec;
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
-use super::nests::{self, Nest};
+use super::nests::{self, Nest, Optimization};
 use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
 use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
-use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Dominators, Graph};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
@@ -28,7 +27,7 @@ pub(super) fn lower(
     module: &VerifiedModule,
     types: &[ValueType],
     function: u32,
-    optimize: Option<Order>,
+    optimize: Option<Optimization>,
 ) -> Result<Code> {
     let view = module.function(function).ok_or_else(broken)?;
     let mut lowering = Lowering::new(module, types, view.convention);
@@ -427,7 +426,7 @@ impl<'a> Lowering<'a> {
 
     fn finish(
         mut self,
-        optimize: Option<Order>,
+        optimize: Option<Optimization>,
         function: u32,
         entry: Box<[Operand]>,
         words: usize,
@@ -447,8 +446,8 @@ impl<'a> Lowering<'a> {
             self.patch(&fixup.slot, self.blocks[self.block_of(fixup)?].1);
         }
         let mut nests = Box::default();
-        if let Some(order) = optimize {
-            nests = self.find_nests(&fixups, function, order)?;
+        if let Some(optimization) = optimize {
+            nests = self.find_nests(&fixups, function, optimization)?;
             self.fuse_pairs();
         }
         Ok(Code {
@@ -491,31 +490,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
-    fn find_nests(&mut self, fixups: &[Fixup], function: u32, order: Order) -> Result<Box<[Nest]>> {
-        let is_access = |inst: &Inst| {
-            let is_load = matches!(
-                inst.operation,
-                Operation::BufferLoadI8U
-                    | Operation::BufferLoadI8S
-                    | Operation::BufferLoadI16U
-                    | Operation::BufferLoadI16S
-                    | Operation::BufferLoadI32
-                    | Operation::BufferLoadI64
-            );
-            is_load
-                || matches!(
-                    inst.operation,
-                    Operation::BufferStoreI8
-                        | Operation::BufferStoreI16
-                        | Operation::BufferStoreI32
-                        | Operation::BufferStoreI64
-                )
-        };
-        let is_back = |fixup: &Fixup| self.source_of(fixup).is_none_or(|source| fixup.target.0 <= source);
-        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_access) {
+    fn find_nests(&mut self, fixups: &[Fixup], function: u32, optimization: Optimization) -> Result<Box<[Nest]>> {
+        if !fixups.iter().any(|fixup| self.may_end_nest(fixup)) {
             return Ok(Box::default());
         }
-        let found = nests::find(self.module, function, order);
+        let found = nests::find(self.module, function, optimization);
         if found.is_empty() {
             return Ok(Box::default());
         }
@@ -538,6 +517,18 @@ impl<'a> Lowering<'a> {
             nests.push(nest);
         }
         Ok(nests.into())
+    }
+
+    /// Whether a branch leads back, and no call stands between its target and itself, as none is in a nest. The analysis of a function takes
+    /// longer than to ask this first.
+    fn may_end_nest(&self, fixup: &Fixup) -> bool {
+        let Some(source) = self.source_of(fixup) else { return true };
+        let is_call = |inst: &Inst| {
+            matches!(inst.operation, Operation::Call | Operation::CallImport | Operation::CallImportYieldable)
+        };
+        let within = |offset: u32| (fixup.target.0..=source).contains(&offset);
+        fixup.target.0 <= source
+            && !self.instructions.iter().zip(&self.offsets).any(|(inst, offset)| is_call(inst) && within(*offset))
     }
 
     /// The index of the instruction that a patched fixup leads to.

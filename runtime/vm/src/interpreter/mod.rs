@@ -31,14 +31,15 @@ use code::Code;
 use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
+use nests::Optimization;
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
 pub struct BytecodeModule {
     /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
     id: usize,
-    /// Functions are lowered with all optimisations; float reductions are in this order.
-    optimize: Option<Order>,
+    /// What functions are lowered with; None for one instruction after the other.
+    optimize: Option<Optimization>,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
     functions: Box<[Once<Code>]>,
@@ -55,7 +56,7 @@ impl BytecodeModule {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
-        BytecodeModule::with_optimization(verified, Some(Order::Bytecode))
+        BytecodeModule::with_optimization(verified, Some(Optimization::WORTHWHILE))
     }
 
     /// As [`BytecodeModule::new`], but float reductions may be computed in another order than that of the bytecode: sums along
@@ -65,7 +66,8 @@ impl BytecodeModule {
     /// # Errors
     /// As [`BytecodeModule::new`].
     pub fn reassociating(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
-        BytecodeModule::with_optimization(verified, Some(Order::Any))
+        // The order of sums decides about results, however short loops are.
+        BytecodeModule::with_optimization(verified, Some(Optimization { order: Order::Any, least: 0 }))
     }
 
     /// As [`BytecodeModule::new`], but functions run one instruction after the other: what tests compare with.
@@ -77,7 +79,16 @@ impl BytecodeModule {
         BytecodeModule::with_optimization(verified, None)
     }
 
-    fn with_optimization(verified: Arc<VerifiedModule>, optimize: Option<Order>) -> Result<Arc<BytecodeModule>> {
+    /// As [`BytecodeModule::new`], but nests run as such however short they are: what tests compare.
+    ///
+    /// # Errors
+    /// As [`BytecodeModule::new`].
+    #[doc(hidden)]
+    pub fn with_short_nests(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, Some(Optimization { least: 0, ..Optimization::WORTHWHILE }))
+    }
+
+    fn with_optimization(verified: Arc<VerifiedModule>, optimize: Option<Optimization>) -> Result<Arc<BytecodeModule>> {
         let mut types = array::with_capacity(verified.types().len())?;
         for definition in verified.types() {
             types.push(ValueType::of_definition(definition)?);

@@ -15,7 +15,6 @@ use super::super::{
 use super::BytecodeModule;
 use crate::testing::Random;
 use crate::{Result, StatusCode, native_functions};
-use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::{Contents, VerifiedModule, assemble};
 
 pub(super) fn verified(text: &str) -> Arc<VerifiedModule> {
@@ -39,8 +38,8 @@ pub(super) fn outcome(module: Arc<BytecodeModule>, arguments: &[i32], fuel: u64)
 /// the number of nests.
 fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     let verified = verified(text);
-    let optimized = BytecodeModule::with_optimization(verified.clone(), Some(Order::Bytecode)).unwrap();
-    let plain = BytecodeModule::with_optimization(verified, None).unwrap();
+    let optimized = BytecodeModule::with_short_nests(verified.clone()).unwrap();
+    let plain = BytecodeModule::without_optimization(verified).unwrap();
     assert_eq!(plain.code(0).unwrap().nests.len(), 0);
     let mut last = String::new();
     for fuel in [1, 2, 3, 4, 5, 7, 10, 33, 200, 5000] {
@@ -58,7 +57,7 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
 fn an_unknown_function_is_answered_by_those_that_exist() {
     let text = "vm.module @m\nvm.export @f\nvm.export @main_graph\nvm.func @f() -> () {\n^bb0:\n  vm.return\n}\n\
                 vm.func @main_graph() -> () {\n^bb0:\n  vm.return\n}\n";
-    let module = BytecodeModule::with_optimization(verified(text), Some(Order::Bytecode)).unwrap();
+    let module = BytecodeModule::new(verified(text)).unwrap();
     let program = Program::link(alloc::vec![module as Arc<dyn Module>]).unwrap();
     let context = Context::new(program, Limits::default()).unwrap();
     let error = context.function("x").unwrap_err().to_string();
@@ -74,8 +73,7 @@ fn instructions_in_a_row_take_steps() {
     let text = format!(
         "vm.module @m\nvm.type i32\nvm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n^bb0:\n{adds}  vm.return %i0\n}}\n"
     );
-    let run =
-        |fuel| outcome(BytecodeModule::with_optimization(verified(&text), Some(Order::Bytecode)).unwrap(), &[1], fuel);
+    let run = |fuel| outcome(BytecodeModule::new(verified(&text)).unwrap(), &[1], fuel);
     assert!(run(10).starts_with("RESOURCE_EXHAUSTED"), "{}", run(10));
     assert_eq!(run(20), "[I32(0)]");
 }
@@ -236,7 +234,7 @@ fn loops_over_any_registers_are_those_of_the_plain_code() {
         ended += usize::from(loops == 1 && outcome.starts_with('['));
     }
     // Else the test has lost what it tests.
-    assert!(separate > 150 && ended > 80, "{separate} loops were run separately, {ended} of them to their end");
+    assert!(separate > 80 && ended > 50, "{separate} loops were run separately, {ended} of them to their end");
 }
 
 #[test]
@@ -445,7 +443,8 @@ fn elements_are_computed_in_blocks() {
             .flat_map(|count| [0, 1, 2, 64, 100, 150, 299, -1].map(move |argument| (count, argument)))
         {
             let (outcome, loops) = both(&over_elements(body), &[count, argument]);
-            assert!(loops >= 1, "{body}");
+            // What is stored to one element again and again is no fold.
+            assert_eq!(loops >= 1, !body.contains("%r0, %i40:41"), "{body}");
             assert!(outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE"), "{outcome}\n{body}");
         }
     }

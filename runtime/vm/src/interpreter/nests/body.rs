@@ -35,7 +35,7 @@ impl Body {
     pub(super) fn borrow_loads(&mut self) {
         let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
         let mut last_uses = alloc::vec::Vec::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
+        for (at, step) in self.steps.iter_mut().chain(&mut self.single).enumerate() {
             step.visit_strips(|strip, is_result| {
                 if !is_result {
                     last_uses.push((*strip, at));
@@ -46,37 +46,6 @@ impl Body {
             if let Step::Load { into, is_extended: false, is_borrowed, .. } = step {
                 let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
                 *is_borrowed = first_store.is_none() || last <= first_store;
-            }
-        }
-    }
-
-    /// Moves the steps that depend on stored views to the serial ones.
-    pub(super) fn split(&mut self, stores: &[usize]) {
-        for (strip, ..) in &self.broadcasts {
-            self.advances[usize::from(*strip)] = 0;
-        }
-        for mut step in core::mem::take(&mut self.steps) {
-            let mut is_serial = match &step {
-                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
-                Step::Sequence { .. } | Step::Gather { .. } | Step::Eval { .. } => false,
-            };
-            let mut result = None;
-            step.visit_strips(|strip, is_result| {
-                is_serial |= !is_result && self.serial_strips.contains(strip);
-                result = Some(*strip).filter(|_| is_result).or(result);
-            });
-            if is_serial {
-                if let Some(result) = result {
-                    self.serial_strips.push(result);
-                    self.advances[usize::from(result)] = 0;
-                }
-                self.serial.push(step);
-            } else {
-                if let Step::Load { is_extended: false, is_borrowed, .. } = &mut step {
-                    // What is stored does not overlap it.
-                    *is_borrowed = true;
-                }
-                self.steps.push(step);
             }
         }
     }
@@ -127,18 +96,6 @@ impl Body {
     /// Whether no step follows a store.
     pub(super) fn stores_last(&self) -> bool {
         self.steps[self.first_store()..].iter().all(|step| matches!(step, Step::Store { .. }))
-    }
-
-    /// Finds the strips that serial steps take of others.
-    pub(super) fn find_advancing(&mut self) {
-        let mut taken: Vec<u16> = self.carried.iter().map(|carried| carried.next).collect();
-        for step in &mut self.serial {
-            step.visit_strips(|strip, is_result| taken.extend(Some(*strip).filter(|_| !is_result)));
-        }
-        taken.sort_unstable();
-        taken.dedup();
-        let advances = taken.into_iter().map(|strip| (strip, self.advances[usize::from(strip)]));
-        self.advancing = advances.filter(|(_, advance)| *advance != 0).collect();
     }
 
     /// Moves the steps that depend on accumulators behind the others, in front of the last `stores`.

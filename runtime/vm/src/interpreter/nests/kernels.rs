@@ -168,6 +168,79 @@ macro_rules! kernels {
 }
 for_each_instruction!(kernels);
 
+impl Strips {
+    /// Combines the number at `into` with one element after the other.
+    ///
+    /// # Safety
+    /// As for [`Kernel`], but that there is one result, which has been written before.
+    #[inline(always)]
+    unsafe fn fold<A: Element>(self, step: impl Fn(A, usize) -> A) {
+        let number = self.into.cast::<A>();
+        // SAFETY: promised by the caller.
+        let mut result = unsafe { number.read() };
+        for index in 0..self.count {
+            result = step(result, index);
+        }
+        // SAFETY: as above.
+        unsafe { number.write(result) };
+    }
+}
+
+/// Returns the operation that folds strips into the number at `into` of the strips; None where there is none. `is_swapped` says that the
+/// number is the second operand. LLVM vectorises sums of integers, as they may be added in any order; floats are added one by one.
+pub(super) fn fold_kernel(opcode: Opcode, is_swapped: bool, wide: bool) -> Option<Kernel> {
+    macro_rules! fold {
+        ($type:ident $function:ident) => {
+            variants!(wide, |strips| strips
+                .fold::<$type>(|number, at| semantics::$function(number, strips.operand(0, at))))
+        };
+        (swapped $type:ident $function:ident) => {
+            match is_swapped {
+                false => fold!($type $function),
+                true => variants!(wide, |strips| strips
+                    .fold::<$type>(|number, at| semantics::$function(strips.operand(0, at), number))),
+            }
+        };
+        (product $type:ident $function:ident) => {
+            variants!(wide, |strips| strips
+                .fold::<$type>(|number, at| semantics::$function(strips.operand(0, at), strips.operand(1, at), number)))
+        };
+    }
+    Some(match opcode {
+        Opcode::AddI32 => fold!(i32 add_i32),
+        Opcode::MulI32 => fold!(i32 mul_i32),
+        Opcode::AndI32 => fold!(i32 and_i32),
+        Opcode::OrI32 => fold!(i32 or_i32),
+        Opcode::XorI32 => fold!(i32 xor_i32),
+        Opcode::MinI32S => fold!(i32 min_i32_s),
+        Opcode::MinI32U => fold!(i32 min_i32_u),
+        Opcode::MaxI32S => fold!(i32 max_i32_s),
+        Opcode::MaxI32U => fold!(i32 max_i32_u),
+        Opcode::AddI64 => fold!(i64 add_i64),
+        Opcode::MulI64 => fold!(i64 mul_i64),
+        Opcode::AndI64 => fold!(i64 and_i64),
+        Opcode::OrI64 => fold!(i64 or_i64),
+        Opcode::XorI64 => fold!(i64 xor_i64),
+        Opcode::MinI64S => fold!(i64 min_i64_s),
+        Opcode::MinI64U => fold!(i64 min_i64_u),
+        Opcode::MaxI64S => fold!(i64 max_i64_s),
+        Opcode::MaxI64U => fold!(i64 max_i64_u),
+        Opcode::FmaI32 => fold!(product i32 fma_i32),
+        Opcode::FmaI64 => fold!(product i64 fma_i64),
+        Opcode::AddF32 => fold!(swapped f32 add_f32),
+        Opcode::MulF32 => fold!(swapped f32 mul_f32),
+        Opcode::MinF32 => fold!(swapped f32 min_f32),
+        Opcode::MaxF32 => fold!(swapped f32 max_f32),
+        Opcode::FmaF32 => fold!(product f32 fma_f32),
+        Opcode::AddF64 => fold!(swapped f64 add_f64),
+        Opcode::MulF64 => fold!(swapped f64 mul_f64),
+        Opcode::MinF64 => fold!(swapped f64 min_f64),
+        Opcode::MaxF64 => fold!(swapped f64 max_f64),
+        Opcode::FmaF64 => fold!(product f64 fma_f64),
+        _ => return None,
+    })
+}
+
 /// Partial results, which a [`ReductionKernel`] combines with numbers.
 pub(super) type Partial = [f32; PARTIAL];
 const _: () = assert!(PARTIAL == Reduction::PARTIAL);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
-use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule, Term};
+use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::copies;
@@ -13,33 +13,34 @@ use super::gather::{self, Gathered};
 use super::kernels::{is_wide, kernel, reduction_kernel, width};
 use super::plan::Known;
 use super::reduce::Reducing;
+use super::scalars::Values;
 use super::{
-    Body, Carried, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source,
-    Step, Strided, View, Work,
+    Body, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Optimization, Scalar,
+    Source, Step, Strided, View, Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
-pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, order: Order) -> Vec<(u32, Nest)> {
+pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, optimization: Optimization) -> Vec<(u32, Nest)> {
     // Functions that exceed the budget of analyses run as they are.
     let Ok(function) = Function::with_registers(module, ordinal) else { return Vec::new() };
     let nests = Nests::of(&function);
     let lowered = nests.found.iter().filter_map(|nest| {
         let entry = function.block(nest.loops[0].header).entry.as_deref()?;
         let lowering = Lowering::new(&function, nest, entry);
-        Some((entry.offset, lowering.nest(order)?))
+        Some((entry.offset, lowering.nest(optimization)?))
     });
     lowered.collect()
 }
 
-struct Lowering<'a> {
-    function: &'a Function,
-    nest: &'a nest::Nest,
-    entry: &'a Entry,
-    needed: Needed,
+pub(super) struct Lowering<'a> {
+    pub(super) function: &'a Function,
+    pub(super) nest: &'a nest::Nest,
+    pub(super) entry: &'a Entry,
+    pub(super) needed: Needed,
     scalars: Vec<Scalar>,
     /// The scalars of values.
     slots: IndexMap<Value, u16>,
-    wide: bool,
+    pub(super) wide: bool,
 }
 
 impl<'a> Lowering<'a> {
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
         Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
     }
 
-    fn nest(mut self, order: Order) -> Option<Nest> {
+    fn nest(mut self, Optimization { order, least }: Optimization) -> Option<Nest> {
         if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
             return None;
         }
@@ -109,12 +110,17 @@ impl<'a> Lowering<'a> {
             Schedule::Zeros => Work::Nothing,
         };
         let mut lowered =
-            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None };
-        lowered.known = Known::before(&lowered).map(Box::new);
+            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None, least };
+        if Known::is_constant(&lowered) {
+            // None for loops that are left to the instructions each time.
+            let mut known = Box::new(Known::default());
+            known.find(&lowered, &Values { scalars: &[] })?;
+            lowered.known = Some(known);
+        }
         Some(lowered)
     }
 
-    fn is_wide(&self, value: Value) -> bool {
+    pub(super) fn is_wide(&self, value: Value) -> bool {
         self.function.ty(value).is_wide()
     }
 
@@ -205,6 +211,9 @@ impl<'a> Lowering<'a> {
             },
             parent: counted.parent,
             operations: 0,
+            instructions: counted.items.iter().filter(|item| matches!(item, nest::Item::Instruction(..))).count()
+                as u64
+                + 1,
         })
     }
 
@@ -307,7 +316,7 @@ impl Lowering<'_> {
     }
 
     /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
-    fn innermost(&self) -> Option<usize> {
+    pub(super) fn innermost(&self) -> Option<usize> {
         let mut at = 0;
         loop {
             let counted = &self.nest.loops[at];
@@ -337,64 +346,29 @@ impl Lowering<'_> {
             }
         }
     }
-
-    /// A nest whose iterations run in order: what depends on no stored element runs on strips first.
-    fn in_order(&mut self) -> Option<Work> {
-        let innermost = self.innermost()?;
-        let nest = self.nest;
-        let mut lowering = BodyLowering::new(self);
-        let carried = nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
-        for carried in carried.clone() {
-            let strip = lowering.operand(carried.parameter)?;
-            lowering.body.serial_strips.push(strip);
-        }
-        for item in &nest.loops[innermost].items {
-            if let nest::Item::Instruction(block, position) = item {
-                lowering.instruction(*block, *position)?;
-            }
-        }
-        for carried in carried {
-            let (strip, next) = (lowering.operand(carried.parameter)?, lowering.operand(carried.next)?);
-            let is_wide = lowering.lowering.is_wide(carried.parameter);
-            let held = lowering.lowering.entry.registers.iter().filter(|(_, value)| *value == carried.parameter);
-            let registers: Vec<u16> = held.map(|row| row.0).collect();
-            (!registers.is_empty()).then_some(())?;
-            lowering.body.carried.push(Carried { strip, next, is_wide, registers });
-        }
-        let mut body = lowering.body;
-        let stores: Vec<usize> =
-            nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
-        body.split(&stores);
-        body.find_advancing();
-        let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
-        let mut outer = nest.path(innermost);
-        outer.pop();
-        let (lanes, reductions) = (innermost, Vec::new());
-        Some(Work::Strips(Box::new(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body })))
-    }
 }
 
 /// The instructions of an iteration while they are lowered.
-struct BodyLowering<'l, 'a> {
-    lowering: &'l mut Lowering<'a>,
+pub(super) struct BodyLowering<'l, 'a> {
+    pub(super) lowering: &'l mut Lowering<'a>,
     /// The strips of values.
-    strips: IndexMap<Value, u16>,
-    body: Body,
+    pub(super) strips: IndexMap<Value, u16>,
+    pub(super) body: Body,
 }
 
 impl<'l, 'a> BodyLowering<'l, 'a> {
-    fn new(lowering: &'l mut Lowering<'a>) -> BodyLowering<'l, 'a> {
+    pub(super) fn new(lowering: &'l mut Lowering<'a>) -> BodyLowering<'l, 'a> {
         BodyLowering { lowering, strips: IndexMap::default(), body: Body::default() }
     }
 
-    fn strip(&mut self, is_wide: bool) -> Option<u16> {
+    pub(super) fn strip(&mut self, is_wide: bool) -> Option<u16> {
         self.body.strips += 1;
         self.body.advances.push(if is_wide { 8 } else { 4 });
         (usize::from(self.body.strips) <= MAX_SLOTS).then_some(self.body.strips - 1)
     }
 
     /// The strip of a value.
-    fn operand(&mut self, value: Value) -> Option<u16> {
+    pub(super) fn operand(&mut self, value: Value) -> Option<u16> {
         if let Some(strip) = self.strips.get(value) {
             return Some(*strip);
         }
@@ -414,7 +388,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         Some(into)
     }
 
-    fn instruction(&mut self, block: Block, position: usize) -> Option<()> {
+    pub(super) fn instruction(&mut self, block: Block, position: usize) -> Option<()> {
         let (function, nest) = (self.lowering.function, self.lowering.nest);
         if !self.lowering.needed.includes(function, nest, block, position) {
             return Some(());
@@ -454,7 +428,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         Some(())
     }
 
-    fn access(&mut self, access: &nest::Access, results: &[Value]) -> Option<()> {
+    pub(super) fn access(&mut self, access: &nest::Access, results: &[Value]) -> Option<()> {
         let view = access.view;
         match (access.stored, results) {
             (Some(stored), _) => {

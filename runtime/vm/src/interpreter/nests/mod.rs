@@ -4,10 +4,14 @@
 //! computes trip counts and checks what the accesses need. Contractions are then run by their kernels, and other nests as
 //! vector operations over strips of elements that stay in the processor's cache. What one iteration after the other computes
 //! is the same, bit for bit. Where a check fails, nothing is done, and the plain code reports the failure at its place.
+//!
+//! Only nests whose every step is done for a whole strip at once are found: operations on elements, and folds of a strip into a
+//! number. All others are left to the interpreter's own instructions.
 
 mod body;
 mod copies;
 mod gather;
+mod in_order;
 mod kernels;
 mod lower;
 mod plan;
@@ -32,6 +36,22 @@ use plan::Known;
 use reduce::Reducing;
 pub(super) use run::{Frame, run};
 pub(in super::super) use strips::Scratch;
+
+/// How functions are lowered.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Optimization {
+    /// The order of float reductions.
+    pub(in super::super) order: Order,
+    /// The fewest instructions of loops that run as a nest.
+    pub(in super::super) least: u64,
+}
+
+impl Optimization {
+    /// Leaves loops to the interpreter's instructions where these are expected to take less. Checks and strips of a nest take the processor
+    /// 1,500 instructions or, with trip counts that are not constants, 3,000; an instruction of the interpreter takes 8 to 12
+    /// (`.ci/instructions`: "vm: buffer_reduce of 16", "vm: multiply_add_modulo").
+    pub(in super::super) const WORTHWHILE: Optimization = Optimization { order: Order::Bytecode, least: 200 };
+}
 
 /// The most loops of a nest.
 pub(super) const MAX_LOOPS: usize = 16;
@@ -79,6 +99,8 @@ struct Counted {
     parent: Option<usize>,
     /// Operations of arithmetic in an iteration, without those of inner loops.
     operations: u64,
+    /// Instructions of an iteration, without those of inner loops.
+    instructions: u64,
 }
 
 /// Where a buffer is.
@@ -126,12 +148,11 @@ enum Step {
     Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
 }
 
-/// A number that iterations carry in registers.
+/// A number that iterations carry in registers, and fold others into.
 #[derive(Clone, Debug)]
 struct Carried {
-    /// The strip of the number, and that of the number in the next iteration.
+    /// The strip whose first number it is.
     strip: u16,
-    next: u16,
     is_wide: bool,
     registers: Vec<u16>,
 }
@@ -157,16 +178,12 @@ struct Body {
     broadcasts: Vec<(u16, u16, bool)>,
     /// Numbers that iterations step; true for 64 bits.
     sequences: Vec<(Strided, bool)>,
-    /// The steps that run for one element after the other.
-    serial: Vec<Step>,
+    /// The steps behind `steps` that change single numbers: the folds of strips, and the loads and stores of those that are elements.
+    single: Vec<Step>,
     /// What iterations carry.
     carried: Vec<Carried>,
-    /// The strips of the results of serial steps, and of what is carried, which have one element.
-    serial_strips: Vec<u16>,
     /// Bytes from one element of each strip to the next, zero where all are the same.
     advances: Vec<usize>,
-    /// The strips that serial steps take of `steps`, and the bytes of a number.
-    advancing: Vec<(u16, usize)>,
 }
 
 /// An operand of a contraction.
@@ -203,7 +220,7 @@ enum Work {
     /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
     Reduction(Reducing, Box<OnStrips>),
     Strips(Box<OnStrips>),
-    /// Zeros are stored to buffers that have only zeros.
+    /// Nothing but counting: nothing is stored, or zeros to buffers that have only zeros.
     Nothing,
 }
 
@@ -247,4 +264,6 @@ pub(super) struct Nest {
     work: Work,
     /// What is known before it runs, where trip counts and strides are constants.
     known: Option<Box<Known>>,
+    /// The fewest instructions that it runs in place of.
+    least: u64,
 }

@@ -45,7 +45,7 @@ pub(super) struct Tiling {
     /// The last one, if it is smaller.
     pub(super) rest: Tile,
     pub(super) deep: Deep,
-    /// A single iteration, for steps that run serially.
+    /// A single iteration, for elements that others are folded into.
     pub(super) one: Tile,
     /// Iterations of all loops but the reductions store distinct elements.
     pub(super) are_stores_distinct: bool,
@@ -83,26 +83,24 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns what is known before a nest runs; None where that depends on scalars.
-    pub(super) fn before(nest: &Nest) -> Option<Known> {
+    /// Whether all of it is known before the nest runs, as nothing depends on scalars.
+    pub(super) fn is_constant(nest: &Nest) -> bool {
         let is_constant = |form: &Form| form.iter().all(|(_, factors)| factors.is_empty());
         let is_counted = nest.loops.iter().all(|counted| {
             is_constant(&counted.first) && is_constant(&counted.bound) && counted.divisor.iter().all(is_constant)
         });
         let mut forms = nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|row| &row.0));
         let is_strided = |form: &Strided| form.strides.iter().all(|(_, stride)| is_constant(stride));
-        if !is_counted || !forms.all(is_strided) || !sequences(nest).all(is_strided) {
-            return None;
-        }
-        let mut known = Known::default();
-        known.find(nest, &Values { scalars: &[] })?;
-        Some(known)
+        is_counted && forms.all(is_strided) && sequences(nest).all(is_strided)
     }
 
     /// Computes all of it; None where the plain code must run.
     pub(super) fn find(&mut self, nest: &Nest, values: &Values<'_>) -> Option<()> {
         self.counts = [1; MAX_LOOPS];
         self.iterations = values.trip_counts(nest, &mut self.counts)?;
+        if self.instructions(nest) < nest.least {
+            return None;
+        }
         self.steps = self.steps_of(nest, 0);
         let streams = || nest.views.iter().map(|view| &view.index).chain(sequences(nest));
         self.streams = streams().count();
@@ -139,6 +137,19 @@ impl Known {
     /// The strides of all streams in a loop.
     pub(super) fn strides(&self, at: usize) -> &[i64] {
         &self.strides[at * self.streams..][..self.streams]
+    }
+
+    /// The iterations of a loop, in all those of the loops around it.
+    pub(super) fn iterations_of(&self, nest: &Nest, at: usize) -> u64 {
+        let with_those_around = core::iter::successors(Some(at), |at| nest.loops[*at].parent);
+        with_those_around.fold(1u64, |all, at| all.saturating_mul(self.counts[at] as u64))
+    }
+
+    /// The instructions of all iterations.
+    fn instructions(&self, nest: &Nest) -> u64 {
+        let loops = nest.loops.iter().enumerate();
+        let of_loops = loops.map(|(at, counted)| self.iterations_of(nest, at).saturating_mul(counted.instructions));
+        of_loops.fold(0, u64::saturating_add)
     }
 
     /// The iterations of a loop and of those in it.
@@ -195,7 +206,7 @@ impl Known {
         self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
         self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
         tiling.one.shapes.clear();
-        if !strips.body.serial.is_empty() {
+        if !strips.body.single.is_empty() {
             tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
             tiling.one.elements = 1;
         }

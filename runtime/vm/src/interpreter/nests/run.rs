@@ -121,9 +121,8 @@ fn attempt(
 fn work(nest: &Nest, known: &Known) -> crate::profile::Work {
     let mut work = crate::profile::Work::default();
     for (at, counted) in nest.loops.iter().enumerate() {
-        let with_those_around = core::iter::successors(Some(at), |at| nest.loops[*at].parent);
-        let iterations = with_those_around.fold(1u64, |all, at| all.saturating_mul(known.counts[at] as u64));
-        work.operations = work.operations.saturating_add(iterations.saturating_mul(counted.operations));
+        let operations = known.iterations_of(nest, at).saturating_mul(counted.operations);
+        work.operations = work.operations.saturating_add(operations);
     }
     for (stream, (view, reach)) in nest.views.iter().zip(&known.views).enumerate() {
         let loops = view.index.strides.iter().map(|(at, _)| (known.counts[*at], known.stride(*at, stream)));
@@ -173,15 +172,15 @@ struct OfStrips<'a> {
 
 impl OfStrips<'_> {
     fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
-        let OnStrips { is_ordered, body, .. } = self.strips;
+        let body = &self.strips.body;
         let is_disjoint = self.is_disjoint();
         // What is loaded at computed indices is as it was if the plain code follows.
         if !self.nest.gathers.is_empty() && !is_disjoint {
             return false;
         }
-        // Serial steps run for one iteration after the other, all others for those of a strip.
-        let is_in_order = *is_ordered && !body.serial.is_empty();
-        if !(if is_in_order { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
+        // Each iteration stores the elements that others are folded into, but a strip stores them once.
+        let is_folding = !body.single.is_empty();
+        if (is_folding && !is_disjoint) || !self.is_independent(is_disjoint) || !permitted() {
             return false;
         }
         let run = self.iterations(is_disjoint && !body.accumulators.is_empty());

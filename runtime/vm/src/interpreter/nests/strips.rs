@@ -88,22 +88,13 @@ impl State {
     }
 }
 
-/// Reads a number of a strip, in a register's form.
+/// Reads the first number of a strip, in a register's form.
 ///
 /// # Safety
 /// The number is there, and aligned.
-unsafe fn number(address: *const u8, is_wide: bool) -> MaybeUninit<u64> {
+unsafe fn number(strip: *const u8, is_wide: bool) -> u64 {
     // SAFETY: promised by the caller.
-    unsafe {
-        match is_wide {
-            true => address.cast::<MaybeUninit<u64>>().read(),
-            false => {
-                let mut number = MaybeUninit::new(0u64);
-                number.as_mut_ptr().cast::<MaybeUninit<u32>>().write(address.cast::<MaybeUninit<u32>>().read());
-                number
-            }
-        }
-    }
+    unsafe { if is_wide { strip.cast::<u64>().read() } else { u64::from(strip.cast::<u32>().read()) } }
 }
 
 /// Fills a strip with one number.
@@ -138,7 +129,7 @@ impl Run<'_> {
         unsafe { self.outer(0, &mut state) };
         for carried in &self.body.carried {
             // SAFETY: the strip holds a number since before the first iteration.
-            results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
+            results.push(unsafe { number(state.own(carried.strip), carried.is_wide) });
         }
         state.are_within
     }
@@ -295,80 +286,8 @@ impl Run<'_> {
             for steps in [before, steps, folds, after] {
                 steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             }
-            if !body.serial.is_empty() || !body.carried.is_empty() {
-                self.serial(tile.elements, state);
-            }
-        }
-    }
-
-    /// Runs the serial steps for `count` iterations.
-    ///
-    /// # Safety
-    /// As for `tile`.
-    unsafe fn serial(&self, count: usize, state: &mut State) {
-        let (serial, lanes) = (&self.body.serial, self.known.strides(self.known.tiling.lanes.at));
-        // An element that all iterations load and store stays in its strip.
-        let kept = match (serial.first(), serial.last()) {
-            (Some(Step::Load { view, into, is_extended: false, .. }), Some(Step::Store { view: stored, from, .. }))
-                if view == stored && lanes[*view] == 0 && self.body.serial_strips.contains(from) =>
-            {
-                let within = &serial[1..serial.len() - 1];
-                within.iter().all(|step| matches!(step, Step::Eval { .. })).then_some((*into, *from, within))
-            }
-            _ => None,
-        };
-        let steps = kept.map_or(&serial[..], |(_, _, within)| within);
-        // SAFETY: promised by the caller; operands were computed before.
-        unsafe {
-            if kept.is_some() {
-                self.step(&serial[0], &self.known.tiling.one, 1, state);
-            }
-            for index in 0..count {
-                for step in steps {
-                    self.step(step, &self.known.tiling.one, 1, state);
-                }
-                self.carry(state);
-                for (strip, advance) in &self.body.advancing {
-                    let address = &mut state.addresses[usize::from(*strip)];
-                    *address = address.wrapping_add(*advance);
-                }
-                if let Some((into, from, _)) = kept {
-                    let next = state.addresses[usize::from(from)].cast::<MaybeUninit<u64>>();
-                    // A strip has space for a number of 64 bits, whatever the numbers are.
-                    if index + 1 < count {
-                        let own = state.own(into).cast::<MaybeUninit<u64>>();
-                        own.write(next.read());
-                        state.addresses[usize::from(into)] = own.cast();
-                    }
-                } else {
-                    state.advance(lanes, 1);
-                }
-            }
-            if kept.is_some() {
-                self.step(&serial[serial.len() - 1], &self.known.tiling.one, 1, state);
-            } else {
-                state.advance(lanes, (count as i64).wrapping_neg());
-            }
-        }
-    }
-
-    /// Passes what iterations carry to the next one.
-    ///
-    /// # Safety
-    /// As for `serial`.
-    unsafe fn carry(&self, state: &mut State) {
-        if self.body.carried.is_empty() {
-            return;
-        }
-        // All are read before the first is written.
-        let next = |carried: &super::Carried| {
-            // SAFETY: promised by the caller: the number was computed.
-            unsafe { number(state.addresses[usize::from(carried.next)], carried.is_wide) }
-        };
-        let numbers: SmallVec<[MaybeUninit<u64>; 4]> = self.body.carried.iter().map(next).collect();
-        for (carried, number) in self.body.carried.iter().zip(numbers) {
-            // SAFETY: a strip has space for a number of 64 bits.
-            unsafe { state.own(carried.strip).cast::<MaybeUninit<u64>>().write(number) };
+            let one = &self.known.tiling.one;
+            body.single.iter().for_each(|step| self.step(step, one, tile.elements, state));
         }
     }
 

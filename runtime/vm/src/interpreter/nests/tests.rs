@@ -4,8 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use incarnate_bytecode::ir::nest::Order;
-
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
 use crate::testing::Random;
@@ -13,8 +11,8 @@ use crate::testing::Random;
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.
 fn both(text: &str) -> (String, usize) {
     let verified = verified(text);
-    let optimized = BytecodeModule::with_optimization(verified.clone(), Some(Order::Bytecode)).unwrap();
-    let plain = BytecodeModule::with_optimization(verified, None).unwrap();
+    let optimized = BytecodeModule::with_short_nests(verified.clone()).unwrap();
+    let plain = BytecodeModule::without_optimization(verified).unwrap();
     let expected = outcome(plain, &[], u64::MAX);
     assert_eq!(outcome(optimized.clone(), &[], u64::MAX), expected, "{text}");
     (expected, optimized.code(0).unwrap().nests.len())
@@ -129,4 +127,79 @@ fn sums_that_other_loads_see_are_in_memory() {
         let (outcome, _) = both(&function(&loops, &body));
         assert!(outcome.starts_with("[I32("), "{outcome}");
     }
+}
+
+/// Loops over elements that change the number in `%i20`, or the first element.
+#[test]
+fn numbers_are_folded_in_the_order_of_the_bytecode() {
+    let element = "  %i10 = vm.buffer.load.i32 %r0, %i50:51\n";
+    let float = "  %i10 = vm.buffer.load.i32 %r0, %i50:51\n  %i10 = vm.cast.si32.f32 %i10\n";
+    let first = "  %i11 = vm.buffer.load.i32 %r0, %i52:53\n";
+    let folds = [
+        format!("{element}  %i20 = vm.add.i32 %i20, %i10\n"),
+        format!("{element}  %i20 = vm.mul.i32 %i10, %i20\n"),
+        format!("{element}  %i20 = vm.xor.i32 %i20, %i10\n"),
+        format!("{element}  %i20 = vm.max.i32.s %i20, %i10\n"),
+        format!("{element}  %i20 = vm.min.i32.u %i10, %i20\n"),
+        format!("{element}  %i20 = vm.fma.i32 %i10, %i10, %i20\n"),
+        format!("{float}  %i20 = vm.add.f32 %i20, %i10\n"),
+        format!("{float}  %i20 = vm.add.f32 %i10, %i20\n"),
+        format!("{float}  %i20 = vm.max.f32 %i20, %i10\n"),
+        format!("{float}  %i20 = vm.fma.f32 %i10, %i10, %i20\n"),
+        format!(
+            "{element}  %i20 = vm.add.i32 %i20, %i10\n  %i20 = vm.add.i32 %i10, %i20\n  %i20 = vm.add.i32 %i20, %i10\n"
+        ),
+        // Two numbers, and elements that are stored.
+        format!("{element}  %i20 = vm.add.i32 %i20, %i10\n  %i21 = vm.xor.i32 %i21, %i10\n"),
+        format!("{element}  %i20 = vm.add.i32 %i20, %i10\n  vm.buffer.store.i32 %i10, %r0, %i60:61\n"),
+        // One element in memory.
+        format!("{element}{first}  %i12 = vm.add.i32 %i11, %i10\n{STORE}"),
+        format!("{float}{first}  %i12 = vm.add.f32 %i10, %i11\n{STORE}"),
+    ];
+    let others = [
+        format!("{float}  %i20 = vm.add.f32 %i20, %i10\n  %i20 = vm.add.f32 %i20, %i10\n"),
+        format!("{element}  %i20 = vm.fma.i32 %i20, %i20, %i10\n"),
+        format!("{element}  %i20 = vm.add.i32 %i20, %i10\n  vm.buffer.store.i32 %i20, %r0, %i60:61\n"),
+        format!("{first}  vm.buffer.store.i32 %i11, %r0, %i52:53\n"),
+    ];
+    for (bodies, expected) in [(&folds[..], 2), (&others[..], 1)] {
+        for (body, count) in bodies.iter().flat_map(|body| [1, 255, 600].map(|count| (body, count))) {
+            let (outcome, nests) = both(&function(&[Loop { count, loaded: 1, stored: 0 }], body));
+            assert!(outcome.starts_with("[I32(") && nests == expected, "{outcome} {nests}\n{body}");
+        }
+    }
+}
+
+/// Where the element that others are folded into is among those, iterations depend on each other.
+#[test]
+fn elements_that_are_folded_into_themselves_are_left_to_the_instructions() {
+    let body = String::from("  %i4:5 = vm.const.i64 4999\n  %i50:51 = vm.sub.i64 %i50:51, %i4:5\n") + ELEMENTS;
+    let body = body + "  %i12 = vm.add.i32 %i11, %i10\n" + STORE;
+    for first in [0, 1, 2, 300] {
+        let body = body.replace("4999", &format!("{}", 5000 - first)).replace("%i52:53", "%i54:55");
+        let body = format!("  %i54:55 = vm.const.i64 2\n{body}");
+        let (outcome, nests) = both(&function(&[Loop { count: 500, loaded: 1, stored: 0 }], &body));
+        assert!(outcome.starts_with("[I32(") && nests == 2, "{outcome} {nests}");
+    }
+}
+
+#[test]
+fn loops_that_only_count_take_their_iterations_at_once() {
+    let text = "vm.module @m\nvm.type i32\nvm.export @f\nvm.func @f() -> (i32) {\n^bb0:\n  %i0 = vm.const.i32.zero\n  \
+        %i1 = vm.const.i32 1\n  %i2 = vm.const.i32 100000\n  vm.br ^bb1()\n^bb1:\n  %i0 = vm.add.i32 %i0, %i1\n  \
+        %i3 = vm.cmp.lt.i32.s %i0, %i2\n  vm.cond_br %i3, ^bb1(), ^bb2()\n^bb2:\n  vm.return %i0\n}\n";
+    assert_eq!(both(text), ("[I32(100000)]".into(), 1));
+}
+
+#[test]
+fn short_loops_are_left_to_the_instructions() {
+    let nests = |count| {
+        let loops = [Loop { count, loaded: 1, stored: 0 }];
+        let text = function(&loops, "  %i10 = vm.buffer.load.i32 %r0, %i50:51\n  %i20 = vm.add.i32 %i20, %i10\n");
+        let module = BytecodeModule::new(verified(&text)).unwrap();
+        assert_eq!(outcome(module.clone(), &[], u64::MAX), both(&text).0);
+        module.code(0).unwrap().nests.len()
+    };
+    // The other nest fills the buffer.
+    assert_eq!([nests(4), nests(400)], [1, 2]);
 }
