@@ -3,11 +3,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use incarnate_runtime::bytecode::assemble;
-use incarnate_runtime::hal::DeviceOptions;
-use incarnate_runtime::hal::local::loaders::VmvxLoader;
 use incarnate_runtime::session::{Session, Tensor};
 use incarnate_runtime::vm::Limits;
 
@@ -51,14 +48,9 @@ fn sources() -> Vec<(String, String)> {
 
 /// A session of a hostile module with [`SUM`], and of a model that multiplies two vectors on the device.
 fn session(text: &str, device: &str) -> Session {
-    let options = DeviceOptions {
-        loaders: Some(vec![Arc::new(VmvxLoader::default())]),
-        memory_limit: 1 << 30,
-        ..DeviceOptions::default()
-    };
     Session::builder()
         .device(device)
-        .device_options(options)
+        .untrusted()
         .limits(Limits { fuel: Some(100_000), ..Limits::portable() })
         .module_bytes(assemble(&format!("{text}{SUM}")).expect("sound assembly"))
         .module_file(folder("models/simple_mul/vmvx.vmfb"))

@@ -261,6 +261,6 @@ mod tests {
         }
         let other = include_bytes!("../../runtime/tests/fixtures/system/plugin.so");
         let error = parse(other).unwrap().queries(&[]).unwrap_err().to_string();
-        assert!(error.contains("NOT_FOUND; it exports no function `*_library_query`"), "{error}");
+        assert!(error.contains("NOT_FOUND; no function `*_library_query` is exported"), "{error}");
     }
 }

@@ -7,7 +7,6 @@ use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::hal::DeviceOptions;
 use incarnate_runtime::hal::local::engine::TaskOptions;
-use incarnate_runtime::hal::local::loaders::VmvxLoader;
 use incarnate_runtime::hal::local::vmvx;
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::parameters::{ParameterEntry, ParameterIndex, ScopedIndex, Splat};
@@ -49,8 +48,6 @@ pub fn build(module: Arc<dyn Module>, device: &str, limits: Limits) -> Result<Se
     let mut index = ParameterIndex::new();
     index.add(ParameterEntry::splat(PARAMETER.1, Splat::new(&[1], PARAMETER_BYTES)?))?;
     let options = DeviceOptions {
-        loaders: Some(vec![Arc::new(VmvxLoader::default())]),
-        memory_limit: BYTES,
         task: TaskOptions { worker_count: Some(2), ..TaskOptions::default() },
         ..DeviceOptions::default()
     };
@@ -61,6 +58,7 @@ pub fn build(module: Arc<dyn Module>, device: &str, limits: Limits) -> Result<Se
         .parameters(ScopedIndex::new(PARAMETER.0, index))
         .offer(Arc::new(check::module_recording(&check::Unmet::default())))
         .offer(Arc::new(vmvx::module()))
+        .untrusted()
         .limits(limits)
         .module(module)
         .build()

@@ -69,6 +69,12 @@ macro_rules! plain_elements {
 pub(super) use plain_elements;
 
 /// An element that is no array, so that nested arrays of it have one meaning. Complex numbers as arrays are other elements.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element of tensors",
+    label = "neither an element of tensors, nor values of elements",
+    note = "tensors are created from slices, vectors, arrays and nested arrays of bool, i8 to i64, u8 to u64, f32, f64 and other types that \
+            are an `Element`, and from one such value"
+)]
 pub trait ScalarElement: Element {}
 
 macro_rules! elements {

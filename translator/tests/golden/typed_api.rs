@@ -1,5 +1,5 @@
 use ::incarnate::runtime::support::{
-    Arc, Device, Input, Instance, Result, Session, SessionBuilder, Tensor,
+    Arc, Device, Instance, IntoInput, Result, Session, SessionBuilder, Tensor,
     TranslatedModule, natives,
 };
 
@@ -74,7 +74,7 @@ impl Module {
     /// INVALID_ARGUMENT for a tensor of another shape; the errors of the function.
     pub fn statistics<'a>(
         &self,
-        input0: impl Into<Input<'a, f32>>,
+        input0: impl IntoInput<'a, f32>,
     ) -> Result<(Tensor<f32>, Tensor<f32>, Tensor<i32>, i32, Tensor<f32>)> {
         self.instance
             .with_borrowed_inputs(|instance| {
@@ -136,7 +136,7 @@ impl Module {
     #[inline]
     pub fn echo<'a>(
         &self,
-        input0: impl Into<Input<'a, f32>>,
+        input0: impl IntoInput<'a, f32>,
     ) -> Result<(Tensor<f32>, Tensor<f32>)> {
         self.instance
             .with_borrowed_inputs(|instance| {
