@@ -47,10 +47,12 @@ pub(crate) fn convert<'py>(py: Python<'py>, value: Value, info: &ValueInfo, form
 /// Creates the class of several results: a named tuple.
 pub(crate) fn named_tuple(py: Python<'_>, function: &str, outputs: &[ValueInfo]) -> PyResult<Py<PyAny>> {
     let options = PyDict::new(py);
-    // Names that Python does not allow become _0, _1 and so on.
+    // Names that Python does not allow, and second ones of a name, become _0, _1 and so on.
     options.set_item("rename", true)?;
     options.set_item("module", "incarnate")?;
-    let names = PyTuple::new(py, outputs.iter().map(ValueInfo::name))?;
+    // `state.hidden` is the field `state_hidden`.
+    let field = |output: &ValueInfo| output.name().replace(|c: char| !c.is_alphanumeric(), "_");
+    let names = PyTuple::new(py, outputs.iter().map(field))?;
     let is_identifier = !function.is_empty() && function.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let name = if is_identifier { format!("Results_{function}") } else { "Results".to_owned() };
     py.import("collections")?.call_method("namedtuple", (name, names), Some(&options)).map(Bound::unbind)

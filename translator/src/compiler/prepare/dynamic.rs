@@ -11,27 +11,35 @@ use incarnate_bytecode::split_tensor_type;
 
 use super::Edit;
 use super::header::Cursor;
-use super::scan;
 
-/// What modules with dynamic shapes contain.
-const POLYMORPHISM: &[u8] = b"jax.uses_shape_polymorphism = true";
+/// What modules with dynamic shapes set to true.
+const POLYMORPHISM: &[u8] = b"jax.uses_shape_polymorphism";
 const BROADCAST: &[u8] = b"stablehlo.dynamic_broadcast_in_dim";
 const RESHAPE: &[u8] = b"stablehlo.dynamic_reshape";
 
-/// Rewrites the broadcasts and reshapes of a text.
-pub(super) fn rewrite(text: &[u8], edits: &mut Vec<Edit>) {
-    if !text.windows(POLYMORPHISM.len()).any(|window| window == POLYMORPHISM) {
-        return;
-    }
-    scan::words(text, |word, cursor| {
+/// The broadcasts and reshapes of a text.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    is_dynamic: bool,
+    edits: Vec<Edit>,
+}
+
+impl Shapes {
+    /// Looks at a word of the text, and at what follows it.
+    pub(super) fn visit(&mut self, word: &[u8], mut cursor: Cursor<'_>) {
         let begin = cursor.at() - word.len();
-        let edit = match word {
-            BROADCAST => broadcast(&mut cursor.clone(), begin),
-            RESHAPE => reshape(&mut cursor.clone(), begin),
-            _ => None,
-        };
-        edits.extend(edit);
-    });
+        match word {
+            POLYMORPHISM => self.is_dynamic |= cursor.expect(b"=").and_then(|()| cursor.expect(b"true")).is_some(),
+            BROADCAST => self.edits.extend(broadcast(&mut cursor, begin)),
+            RESHAPE => self.edits.extend(reshape(&mut cursor, begin)),
+            _ => {}
+        }
+    }
+
+    /// Returns the changes of a text of JAX with dynamic shapes.
+    pub(super) fn into_edits(self) -> Vec<Edit> {
+        if self.is_dynamic { self.edits } else { Vec::new() }
+    }
 }
 
 /// `stablehlo.dynamic_reshape %0, %6 : (...)` becomes `tensor.reshape %0(%6) : (...)`.

@@ -13,6 +13,12 @@ mod scan;
 use std::io::{self, Write};
 use std::ops::Range;
 
+use dynamic::Shapes;
+use header::Function;
+
+/// What begins a function.
+const FUNCTION: &[u8] = b"func.func";
+
 /// A replacement of a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Edit {
@@ -31,9 +37,13 @@ pub(super) struct Prepared<'t> {
 impl<'t> Prepared<'t> {
     /// Finds what is to be changed in a text; `None` if that is nothing.
     pub(super) fn of(text: &'t [u8]) -> Option<Prepared<'t>> {
-        let mut edits = Vec::new();
-        names::add(text, &mut edits);
-        dynamic::rewrite(text, &mut edits);
+        let (mut functions, mut shapes) = (Vec::new(), Shapes::default());
+        scan::words(text, |word, mut cursor| match word {
+            FUNCTION => functions.extend(Function::parse(&mut cursor)),
+            word => shapes.visit(word, cursor),
+        });
+        let mut edits = shapes.into_edits();
+        names::add(text, &functions, &mut edits);
         edits.sort_by_key(|edit| edit.range.start);
         (!edits.is_empty()).then_some(Prepared { text, edits })
     }

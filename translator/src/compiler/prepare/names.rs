@@ -23,11 +23,10 @@ pub(super) const NAME: &str = "iree.abi.name";
 const WRAPPED: &[u8] = b"_wrapped_jax_export_";
 
 /// Adds the names of a text's functions.
-pub(super) fn add(text: &[u8], edits: &mut Vec<Edit>) {
-    let functions = scan::functions(text);
-    let aliases = scan::aliases(text, &functions);
+pub(super) fn add(text: &[u8], functions: &[Function<'_>], edits: &mut Vec<Edit>) {
+    let aliases = scan::aliases(text, functions);
     for function in functions.iter().filter(|function| function.is_public && !function.is_declared) {
-        let wrapped = wrapped(function, &functions);
+        let wrapped = wrapped(function, functions);
         let argument = |index: usize, value: &Value<'_>| match Label::of_argument(value, &aliases) {
             Label::None => wrapped.get(index).map_or(Label::None, |value| Label::of_argument(value, &aliases)),
             label => label,

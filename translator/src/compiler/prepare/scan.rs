@@ -1,28 +1,14 @@
-//! Words, functions and aliases of locations in MLIR text.
+//! Words and aliases of locations in MLIR text.
 
 use std::collections::HashMap;
 
 use super::header::{Cursor, Function};
 
-/// What begins a function.
-const FUNCTION: &[u8] = b"func.func";
-
 /// The locations that the text defines by aliases, such as `#loc1 = loc("x")`: the text within the parentheses by alias.
 pub(super) type Aliases<'t> = HashMap<&'t [u8], &'t [u8]>;
 
-/// Finds the functions of a text whose headers are understood, in order.
-pub(super) fn functions(text: &[u8]) -> Vec<Function<'_>> {
-    let mut found = Vec::new();
-    words(text, |word, cursor| {
-        if word == FUNCTION {
-            found.extend(Function::parse(&mut cursor.clone()));
-        }
-    });
-    found
-}
-
 /// Calls a function with each word of a text outside of strings and comments, and with the position behind it.
-pub(super) fn words<'t>(text: &'t [u8], mut each: impl FnMut(&'t [u8], &Cursor<'t>)) {
+pub(super) fn words<'t>(text: &'t [u8], mut each: impl FnMut(&'t [u8], Cursor<'t>)) {
     let mut cursor = Cursor::new(text, 0);
     while let Some(byte) = cursor.peek() {
         match byte {
@@ -35,7 +21,7 @@ pub(super) fn words<'t>(text: &'t [u8], mut each: impl FnMut(&'t [u8], &Cursor<'
             b'/' => cursor.comment(),
             _ if is_word(byte) => {
                 let word = cursor.word();
-                each(word, &cursor);
+                each(word, cursor.clone());
             }
             _ => cursor.advance(1),
         }
