@@ -148,6 +148,14 @@ pub(crate) fn scan(file: &'static str) -> Operation {
     Box::new(move || _ = function.call::<(Tensor<f32>, Tensor<f32>)>((&x, &length)).unwrap())
 }
 
+/// Counts the steps of 27 to 1 on a device: a loop of the host around three kernels.
+pub(crate) fn collatz(device: &'static str) -> Operation {
+    let session = session(Some(device), interpreted("collatz/llvm-cpu.vmfb"));
+    let function = session.function("steps_on_device").unwrap();
+    let start = Tensor::new(&session, &[], &[27i32]).unwrap();
+    Box::new(move || _ = function.call::<Tensor<i32>>((&start,)).unwrap())
+}
+
 /// Calls the perceptron, interpreted: contractions and loops of a whole model.
 pub(crate) fn perceptron(device: &'static str) -> Operation {
     let session = session(Some(device), interpreted("mlp/vmvx.vmfb"));

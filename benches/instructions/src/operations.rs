@@ -1,8 +1,8 @@
 //! The operations that are counted.
 
 use crate::models::{
-    TASK, empty_by_session, first_call, load, mul_by_method, mul_by_session, mul_packed, perceptron, scalar_by_method,
-    scan, translate, translated_mul_by_session, vm,
+    TASK, collatz, empty_by_session, first_call, load, mul_by_method, mul_by_session, mul_packed, perceptron,
+    scalar_by_method, scan, translate, translated_mul_by_session, vm,
 };
 use crate::{Operation, WARM_UPS, device, kernels};
 
@@ -39,8 +39,10 @@ pub(crate) const ALL: &[Row] = &[
     ("method: simple_mul of tensors, local-sync", || mul_by_method(SYNC, true), WARM_UPS),
     ("method: simple_mul of arrays, local-sync", || mul_by_method(SYNC, false), WARM_UPS),
     ("method: simple_mul of tensors, local-task", || mul_by_method(TASK, true), WARM_UPS),
-    ("model: ten steps of an LSTM, host loop", || scan("lstm/llvm-cpu.vmfb"), WARM_UPS),
-    ("model: ten steps of an LSTM, VMVX", || scan("lstm/vmvx.vmfb"), WARM_UPS),
+    ("model: Collatz on local-sync", || collatz(SYNC), 4),
+    ("model: Collatz on local-task", || collatz(TASK), 4),
+    ("model: ten steps of an LSTM, host loop", || scan("lstm/llvm-cpu.vmfb"), 4),
+    ("model: ten steps of an LSTM, VMVX", || scan("lstm/vmvx.vmfb"), 4),
     ("model: perceptron, VMVX, local-sync", || perceptron(SYNC), WARM_UPS),
     ("model: perceptron, VMVX, local-task", || perceptron(TASK), WARM_UPS),
     ("dispatch: 1 binding", || device::dispatch(1), WARM_UPS),

@@ -96,6 +96,10 @@ impl Lowering<'_> {
             lowering.fold(each)?;
         }
         let mut body = lowering.body;
+        // An index that is out of range is found before anything of its strip is stored.
+        if !nest.gathers.is_empty() && !body.stores_last() {
+            return None;
+        }
         body.borrow_loads();
         Some(body)
     }

@@ -203,3 +203,14 @@ fn short_loops_are_left_to_the_instructions() {
     // The other nest fills the buffer.
     assert_eq!([nests(4), nests(400)], [1, 2]);
 }
+
+/// A gather in a strip that has stored before: where its index is out of range, the instructions run again from the first iteration.
+#[test]
+fn stores_before_gathers_are_left_to_the_instructions() {
+    let body = "  %i10 = vm.buffer.load.i32 %r0, %i50:51\n  vm.buffer.store.i32 %i10, %r0, %i52:53\n  \
+        %i4:5 = vm.const.i64 1\n  %i54:55 = vm.xor.i64 %i60:61, %i4:5\n  %i54:55 = vm.add.i64 %i54:55, %i54:55\n  \
+        %i11 = vm.buffer.load.i32 %r0, %i54:55\n  %i4:5 = vm.const.i64 7000\n  %i56:57 = vm.add.i64 %i52:53, %i4:5\n  \
+        vm.buffer.store.i32 %i11, %r0, %i56:57\n";
+    let (outcome, nests) = both(&function(&[Loop { count: 300, loaded: 2, stored: 2 }], body));
+    assert!(outcome.starts_with("[I32(") && nests == 1, "{outcome} {nests}");
+}
