@@ -66,12 +66,17 @@ impl Scope {
 
     /// Claims an identifier for each name, in order. Among equal candidates, a name that already is an identifier keeps it.
     pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: &str) -> Vec<Ident> {
-        let is_one = |name: &str| identifier(name, case, fallback) == name;
+        self.claim_each(names, case, |_| fallback.to_owned())
+    }
+
+    /// As [`Scope::claim_all`], with a fallback for each position.
+    pub(crate) fn claim_each(&mut self, names: &[&str], case: Case, fallback: impl Fn(usize) -> String) -> Vec<Ident> {
+        let is_one = |name: &str| !name.is_empty() && identifier(name, case, "") == name;
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_by_key(|index| !names.get(*index).is_some_and(|name| is_one(name)));
         let mut claimed: Vec<(usize, Ident)> = Vec::with_capacity(names.len());
         for index in order {
-            claimed.push((index, self.claim(names.get(index).copied().unwrap_or_default(), case, fallback)));
+            claimed.push((index, self.claim(names.get(index).copied().unwrap_or_default(), case, &fallback(index))));
         }
         claimed.sort_by_key(|row| row.0);
         claimed.into_iter().map(|row| row.1).collect()
@@ -249,6 +254,9 @@ mod tests {
         let mut claim = |name| scope.claim(name, Case::Snake, "x").to_string();
         let names = ["a.b", "a_b", "a-b", "load", "a_b_2", "", "x", "type", "type_", "a b"].map(&mut claim);
         assert_eq!(names, ["a_b", "a_b_2", "a_b_3", "load_2", "a_b_2_2", "x", "x_2", "type_", "type_2", "a_b_4"]);
+        let inputs =
+            Scope::default().claim_each(&["a.b", "a_b", "", "0"], Case::Snake, |index| format!("input{index}"));
+        assert_eq!(inputs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a_b_2", "a_b", "input2", "input3_0"]);
         let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, "x");
         assert_eq!(idents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["foo_bar_2", "foo_bar_3", "foo_bar"]);
         let mut scope = Scope::default();

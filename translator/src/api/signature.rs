@@ -113,18 +113,19 @@ impl<'m> Signature<'m> {
             types_of.outputs.iter().map(|value| element(value.element_type()?)).collect();
         // Names in the scope of methods.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
-        let parameters = types_of.inputs.into_iter().zip(0..).map(|(info, index)| {
+        let idents = self::idents(&types_of.inputs, &mut variables, "input");
+        let parameters = types_of.inputs.into_iter().zip(idents).map(|(info, ident)| {
             let storage = info.stored_output().and_then(|output| stored.get(output).cloned().flatten());
             let kind = storage.map_or_else(|| kind(&info, options), Kind::Storage);
-            Value::new(info, kind, &mut variables, &format!("input{index}"))
+            Value { ident, kind, info }
         });
         let parameters = parameters.collect();
         let default = |(index, value): (usize, &ValueInfo)| value.name() == format!("output{index}");
         let named = results.len() > 1 && !types_of.outputs.iter().enumerate().all(default);
-        let mut fields = Scope::default();
-        let results = types_of.outputs.into_iter().zip(0..).map(|(info, index)| {
+        let idents = self::idents(&types_of.outputs, &mut Scope::default(), "output");
+        let results = types_of.outputs.into_iter().zip(idents).map(|(info, ident)| {
             let kind = kind(&info, options);
-            Value::new(info, kind, &mut fields, &format!("output{index}"))
+            Value { ident, kind, info }
         });
         let results = results.collect();
         let results_type = named.then(|| types.claim(&format!("{name}_results"), Case::Camel, "Function"));
@@ -132,10 +133,10 @@ impl<'m> Signature<'m> {
     }
 }
 
-impl Value {
-    fn new(info: ValueInfo, kind: Kind, scope: &mut Scope, fallback: &str) -> Value {
-        Value { ident: scope.claim(info.name(), Case::Snake, fallback), kind, info }
-    }
+/// Claims an identifier for each value: a name that is one keeps it, whatever other names become.
+fn idents(values: &[ValueInfo], scope: &mut Scope, generic: &str) -> Vec<Ident> {
+    let names: Vec<&str> = values.iter().map(ValueInfo::name).collect();
+    scope.claim_each(&names, Case::Snake, |index| format!("{generic}{index}"))
 }
 
 fn kind(info: &ValueInfo, options: &Options) -> Kind {
