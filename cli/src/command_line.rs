@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 #[cfg(feature = "cli")]
 use incarnate_runtime::Result;
+#[cfg(feature = "cli")]
+use incarnate_translator::compiler::Compiled;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
@@ -109,13 +111,14 @@ impl Command {
         })
     }
 
-    /// Compiles the models among the files of the command and puts their modules in their place.
-    pub(super) fn compile_models(&mut self) -> Result<()> {
+    /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
+    /// result is.
+    pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
         let is_portable = matches!(self, Command::Web(_)) || self.program().is_some_and(|program| program.untrusted);
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
         match self.files() {
             Some((compiler, files)) => compile_models(&compiler, files, prefer, is_portable),
-            None => Ok(()),
+            None => Ok(Vec::new()),
         }
     }
 }
