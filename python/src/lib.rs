@@ -48,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::command_line::command_line;
     #[pymodule_export]
-    use super::compiler::{compile, install_compiler};
+    use super::compiler::{Compiled, compile, install_compiler};
     #[pymodule_export]
     use super::devices::devices;
     #[pymodule_export]
