@@ -1,7 +1,7 @@
 """The runtimes that are compared: each replaces the call of the model in the same pipeline."""
 
 import json
-import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class Log:
     are the engine's."""
 
     def __init__(self, folder: Path, timed: Timed):
-        self.file = open(folder / f"{os.getpid()}.jsonl", "a", buffering=1)
+        self.file = open(tempfile.mkstemp(suffix=".jsonl", dir=folder)[0], "a", buffering=1)
         self.timed = timed
         self.ended: tuple[int, int] | None = None
 

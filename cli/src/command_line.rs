@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 #[cfg(feature = "cli")]
 use incarnate_runtime::Result;
+#[cfg(feature = "cli")]
+use incarnate_translator::compiler::Compiled;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
@@ -109,8 +111,9 @@ impl Command {
         })
     }
 
-    /// Compiles the models among the files of the command and puts their modules in their place.
-    pub(super) fn compile_models(&mut self) -> Result<()> {
+    /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
+    /// result is.
+    pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
         let is_portable = match self {
             Command::Web(_) => true,
             Command::Translate(arguments) => arguments.untrusted,
@@ -120,7 +123,7 @@ impl Command {
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
         match self.files() {
             Some((compiler, files)) => compile_models(&compiler, files, prefer, is_portable),
-            None => Ok(()),
+            None => Ok(Vec::new()),
         }
     }
 }

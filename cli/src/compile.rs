@@ -1,5 +1,6 @@
 //! `incarnate compile`, and models in the place of modules: both run IREE's compiler.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Prefer;
-use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source, Target};
+use incarnate_translator::compiler::{self, Compiled, Compiler, Event, ModelFormat, Source, Target};
 use indicatif::ProgressBar;
 
 use super::Verdict;
@@ -39,7 +40,7 @@ impl CompilerArguments {
 #[derive(Debug, Args)]
 pub(super) struct CompileArguments {
     /// The model: .onnx, .mlir or .mlirbc.
-    #[arg(value_name = "MODEL", required_unless_present = "setup")]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["setup", "flags"])]
     model: Option<PathBuf>,
     /// The module to write. NAME.source beside it tells build scripts which model it was made of.
     #[arg(short, long, value_name = "FILE.vmfb", required_unless_present = "setup")]
@@ -50,16 +51,24 @@ pub(super) struct CompileArguments {
     setup: bool,
     #[command(flatten)]
     compiler: CompilerArguments,
-    /// Flags for the compiler, after --.
+    /// Flags for the compiler, after --. The first word there is the model if none stands before.
     #[arg(last = true, value_name = "FLAG")]
-    flags: Vec<String>,
+    flags: Vec<OsString>,
 }
 
 pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result<Verdict> {
-    let (Some(model), Some(output)) = (&arguments.model, &arguments.output) else { return set_up(out) };
+    let Some(output) = &arguments.output else { return set_up(out) };
+    let mut words = arguments.flags.iter();
+    let model = arguments.model.clone().or_else(|| words.next().map(PathBuf::from));
+    let model = &model.ok_or_else(|| Error::invalid_argument("no model is named"))?;
+    let text = |word: &OsString| {
+        let text = word.clone().into_string();
+        text.map_err(|word| Error::invalid_argument(format!("the flag '{}' is not UTF-8", word.display())))
+    };
+    let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
     let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
-    let compiled = compile_model(model, &arguments.compiler, &target, &arguments.flags)?;
-    let length = atomic_file::write(output, |temporary| fs::copy(&compiled, temporary))?;
+    let compiled = compile_model(model, &arguments.compiler, &target, &flags, &mut NotKeptNote::default())?;
+    let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;
     let source = Source::of(model)?;
     atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
     writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
@@ -78,8 +87,20 @@ fn set_up(out: &mut Console) -> Result<Verdict> {
     Ok(Verdict::Success)
 }
 
+/// Whether the user knows that compiled models are not kept: a note for each of them says no more.
+#[derive(Debug, Default)]
+struct NotKeptNote {
+    is_written: bool,
+}
+
 /// Compiles a model, with a line on the terminal for as long as the compiler runs.
-fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, flags: &[String]) -> Result<PathBuf> {
+fn compile_model(
+    model: &Path,
+    arguments: &CompilerArguments,
+    target: &Target,
+    flags: &[String],
+    not_kept: &mut NotKeptNote,
+) -> Result<Compiled> {
     let compiler =
         Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
@@ -93,19 +114,24 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
             // Without standard error, the note is lost and the module is not.
             let _ = writeln!(stderr(), "note: {}: {float}", Escaped(&model.display().to_string()));
         }),
+        Event::NotKept(_) if core::mem::replace(&mut not_kept.is_written, true) => {}
+        Event::NotKept(why) => line.suspend(|| {
+            let _ = writeln!(stderr(), "note: {}", Escaped(&why.to_string()));
+        }),
     });
     line.finish_and_clear();
     compiled
 }
 
-/// Compiles the models among the files of a command and puts their modules in their place. `prefer` is what a program that is
-/// built prefers; `is_portable` says what models are compiled for if the command line does not.
+/// Compiles the models among the files of a command and puts their modules in their place, which are there as long as the result
+/// is. `prefer` is what a program that is built prefers; `is_portable` says what models are compiled for if the command line does
+/// not.
 pub(super) fn compile_models(
     compiler: &CompilerArguments,
     mut files: Vec<&mut PathBuf>,
     prefer: Option<Prefer>,
     is_portable: bool,
-) -> Result<()> {
+) -> Result<Vec<Compiled>> {
     let target = match (compiler.target.clone(), prefer) {
         // The triple is that of the program.
         (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
@@ -119,8 +145,12 @@ pub(super) fn compile_models(
     if let (Some(target), [], false) = (&compiler.target, &*files, is_of_program) {
         return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
     }
+    let mut not_kept = NotKeptNote::default();
+    let mut all = Vec::new();
     for file in files {
-        *file = compile_model(file, compiler, &target, &[])?;
+        let compiled = compile_model(file, compiler, &target, &[], &mut not_kept)?;
+        *file = compiled.path().to_owned();
+        all.push(compiled);
     }
-    Ok(())
+    Ok(all)
 }

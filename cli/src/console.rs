@@ -26,7 +26,8 @@ impl Console {
     }
 }
 
-fn unless_broken<T>(result: io::Result<T>) -> io::Result<T> {
+/// Ends the process if the reader of standard output is gone.
+pub(super) fn unless_broken<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && error.kind() == ErrorKind::BrokenPipe
     {

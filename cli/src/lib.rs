@@ -80,10 +80,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let (name, mut line) = match parse::<CommandLine>(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
+        Err(error) => return usage("incarnate", &error),
     };
     finish(&format!("incarnate {name}"), line.log, |out| {
-        line.command.compile_models()?;
+        let _compiled = line.command.compile_models()?;
         execute(&line.command, &arguments, out)
     })
 }
@@ -128,7 +128,7 @@ pub fn program_main(
 fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> u8 {
     let (name, line) = match parse::<ProgramLine>(arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&program_name(arguments), &error),
     };
     finish(&name, line.log, |out| match &line.command {
         command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
@@ -150,10 +150,24 @@ fn parse<L: Parser>(
 }
 
 /// Prints the parser's error, or the requested help or version; returns the exit status.
-fn usage(error: &clap::Error) -> u8 {
-    // Help and version are not errors. A failure to print has no reader.
-    let _ = error.print();
-    u8::try_from(error.exit_code()).unwrap_or(2)
+fn usage(name: &str, error: &clap::Error) -> u8 {
+    let status = u8::try_from(error.exit_code()).unwrap_or(2);
+    let printed = error.print();
+    if error.use_stderr() {
+        // A failure to print the error has no reader.
+        return status;
+    }
+    match console::unless_broken(printed.and_then(|()| std::io::stdout().flush())) {
+        Ok(()) => status,
+        Err(error) => fail(name, &format!("writing to standard output: {error}")),
+    }
+}
+
+/// Returns the name of a program by the first word of its command line.
+fn program_name(arguments: &[OsString]) -> String {
+    let path = arguments.first().map(std::path::Path::new);
+    path.and_then(std::path::Path::file_name)
+        .map_or_else(|| "program".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Runs a command and converts its outcome to an exit status.

@@ -23,7 +23,7 @@ use super::arguments::ProgramArguments;
 use crate::tooling::output::{Bounded, TextTo};
 use crate::tooling::results::ResultValue;
 use crate::tooling::spec::Slot;
-use crate::tooling::{HostValue, Primitive, declaration};
+use crate::tooling::{HostValue, Primitive};
 
 /// Suffix of a function that takes fences and does the same as the one without the suffix.
 const ASYNC_FORM: &str = "$async";
@@ -63,12 +63,12 @@ impl Function {
     fn new(session_function: session::Function) -> Result<Function> {
         let function = session_function.vm_function().clone();
         let signature = session_function.signature();
-        let arguments = Slot::all(session_function.arguments(), declaration::tensors(signature.inputs))?;
+        let arguments = Slot::all(session_function.arguments(), signature.inputs)?;
         Ok(Function {
             name: function.name().to_owned(),
             fences: arguments.len() < function.arguments().len(),
             arguments,
-            results: Slot::all(session_function.results(), declaration::tensors(signature.outputs))?,
+            results: Slot::all(session_function.results(), signature.outputs)?,
             declaration: session_function.declaration().map(str::to_owned),
             benchmark: function.attribute("iree.benchmark").map(str::to_owned),
             function,

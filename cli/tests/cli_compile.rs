@@ -25,7 +25,14 @@ impl Scratch {
              echo \"$1:2:3: error: no such operation\" >&2; exit 1\nfi\n\
              case \"$*\" in *f64-to-f32=false*) if grep -q narrow \"$1\"; then\n  \
              echo \"$1:1:1: error: failed to legalize operation 'arith.truncf': (f64) -> f32\" >&2; exit 1\nfi;; esac\n\
-             while [ \"$1\" != -o ]; do shift; done\ncp {1} \"$2\"\n",
+             model=$1; while [ \"$1\" != -o ]; do shift; done\n\
+             case \"$(cat \"$model\") $2\" in\n\
+             *crowded*/cache/*) echo 'LLVM ERROR: IO failure on output stream: No space left on device' >&2; exit 1;;\n\
+             *moving*) echo '// later' >> \"$model\";;\n\
+             *foreign*) echo 'train.py:1:1: error: no such layer' >&2; exit 1;;\n\
+             *temporary*) [ -d \"${{TMPDIR:-/tmp}}\" ] || {{ printf 'failed to generate temporary file: No such file or directoryPlease report \
+             issues\\nStack dump:\\n' >&2; exit 245; }};;\nesac\n\
+             cp {1} \"$2\"\n",
             path.display(),
             module.display()
         );
@@ -71,6 +78,29 @@ impl Scratch {
     fn runs(&self) -> (usize, String) {
         let flags = fs::read_to_string(self.0.join("flags")).unwrap_or_default();
         (flags.lines().count(), flags.lines().last().unwrap_or_default().to_owned())
+    }
+}
+
+impl Scratch {
+    /// Runs the command line with variables in place of those of [`Scratch::run`]; returns its status and standard error.
+    fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = program::incarnate();
+        command.current_dir(&self.0).env("PATH", format!("{}:/usr/bin:/bin", self.0.display())).args(arguments);
+        for name in ["IREE_COMPILE", "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME", "TMPDIR"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variables.iter().copied()).output().expect("the command line starts");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    }
+
+    /// Returns the files of modules in the cache.
+    fn cached(&self) -> Vec<std::path::PathBuf> {
+        let mut found = vec![self.0.join("cache/incarnate/models")];
+        for _ in 0..3 {
+            let entries = found.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+            found = entries.map(|entry| entry.path()).collect();
+        }
+        found
     }
 }
 
@@ -230,4 +260,130 @@ fn set_up_without_python_says_so() {
     let error = String::from_utf8(output.stderr).expect("text");
     assert!(output.status.code() == Some(1) && error.contains("python3 is not in PATH: install Python"), "{error}");
     assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn damaged_modules_of_the_cache_are_compiled_anew() {
+    let scratch = Scratch::with_compiler("damaged");
+    scratch.file("mul.mlir", "module {}");
+    let run = ["run", "mul.mlir", CALL[0], CALL[1]];
+    scratch.output(&run);
+    let cached = scratch.cached();
+    let [module] = &cached[..] else { unreachable!("{cached:?}") };
+    let whole = fs::read(module).expect("a module");
+    for damaged in [&whole[..whole.len() / 2], b"", b"another module"] {
+        let (before, _) = scratch.runs();
+        fs::write(module, damaged).expect("a file");
+        assert!(scratch.output(&run).ends_with("4xf32=2 4 6 8\n"));
+        assert_eq!(scratch.runs().0, before + 1);
+        assert!(scratch.output(&run).ends_with("4xf32=2 4 6 8\n"));
+        assert_eq!((scratch.runs().0, scratch.cached()), (before + 1, cached.clone()));
+    }
+}
+
+/// A cache is a help, and no condition: without one, models are compiled every time.
+#[test]
+fn models_are_compiled_without_a_cache() {
+    let scratch = Scratch::with_compiler("no-cache");
+    let here = scratch.0.display().to_string();
+    scratch.file("mul.mlir", "module {}");
+    scratch.file("crowded.mlir", "module {} // crowded");
+    scratch.file("file", "where the cache should be");
+    let temporary = scratch.0.join("tmp");
+    fs::create_dir(&temporary).expect("a folder");
+    let tmpdir = temporary.display().to_string();
+    let (file, cache) = (format!("{here}/file"), format!("{here}/cache"));
+    let none: &[(&str, &str)] = &[("TMPDIR", &tmpdir)];
+    for (variables, model, why) in [
+        (none, "mul.mlir", "the user's cache folder is unknown: set XDG_CACHE_HOME"),
+        (&[("TMPDIR", &tmpdir), ("HOME", "relative")], "mul.mlir", "set XDG_CACHE_HOME"),
+        (&[("TMPDIR", &tmpdir), ("XDG_CACHE_HOME", &file)], "mul.mlir", "creating '"),
+        (&[("TMPDIR", &tmpdir), ("XDG_CACHE_HOME", &cache)], "crowded.mlir", "No space left on device"),
+    ] {
+        for command in [&["run", model, CALL[0], CALL[1]][..], &["compile", model, "-o", "out.vmfb"]] {
+            let (status, error) = scratch.run_with(variables, command);
+            assert!(status == Some(0) && error.lines().count() == 1, "{command:?}: {status:?} {error}");
+            assert!(error.starts_with("note: compiled models are not kept: ") && error.contains(why), "{error}");
+        }
+    }
+    assert!(scratch.output(&["run", "out.vmfb", CALL[0], CALL[1]]).ends_with("4xf32=2 4 6 8\n"));
+    // One note for several models, and nothing is left.
+    let (status, error) = scratch.run_with(none, &["check", "mul.mlir", "crowded.mlir"]);
+    assert!(status == Some(0) && error.lines().count() == 1, "{error}");
+    assert_eq!(fs::read_dir(&temporary).expect("the folder").count(), 0);
+    assert!(scratch.cached().is_empty());
+}
+
+/// Two processes of one id, in containers that share the cache, have one scratch folder if its name is the id.
+#[test]
+fn folders_of_other_processes_are_not_shared() {
+    let scratch = Scratch::with_compiler("shared");
+    scratch.file("mul.mlir", "module {}");
+    let models = scratch.0.join("cache/incarnate/models");
+    fs::create_dir_all(&models).expect("a folder");
+    // More ids than the next processes can have.
+    let highest: u32 =
+        fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let own = std::process::id();
+    for id in own..=(own + 2000).min(highest.max(own)) {
+        let folder = models.join(format!(".{id}-0"));
+        fs::create_dir(&folder).expect("a folder");
+        fs::write(folder.join("model.vmfb"), "another's module").expect("a file");
+    }
+    let before = fs::read_dir(&models).expect("the cache").count();
+    assert!(scratch.output(&["run", "mul.mlir", CALL[0], CALL[1]]).ends_with("4xf32=2 4 6 8\n"));
+    // The others' folders stay; ours is gone, and the entry of the key is new.
+    assert_eq!(fs::read_dir(&models).expect("the cache").count(), before + 1);
+}
+
+/// What is compiled may be another text than the one whose key was computed.
+#[test]
+fn models_that_change_meanwhile_are_not_kept() {
+    let scratch = Scratch::with_compiler("moving");
+    scratch.file("moving.mlir", "module {} // moving\n");
+    assert!(scratch.output(&["run", "moving.mlir", CALL[0], CALL[1]]).ends_with("4xf32=2 4 6 8\n"));
+    assert!(scratch.cached().is_empty());
+}
+
+#[test]
+fn the_model_is_blamed_for_what_is_in_it_only() {
+    let scratch = Scratch::with_compiler("blame");
+    scratch.file("foreign.mlir", "module { // foreign\n}\n");
+    let error = scratch.error(&["run", "foreign.mlir"]);
+    assert!(error.ends_with("train.py:1:1: error: no such layer\n") && !error.contains("module {"), "{error}");
+    scratch.file("linked.mlir", "module {} // temporary");
+    let cache = scratch.0.join("cache").display().to_string();
+    let (status, error) = scratch
+        .run_with(&[("TMPDIR", "/nope"), ("XDG_CACHE_HOME", &cache)], &["compile", "linked.mlir", "-o", "x.vmfb"]);
+    assert!(status == Some(1) && !error.contains("bug") && error.contains("NOT_FOUND"), "{error}");
+    assert!(error.contains("the folder of temporary files, '/nope', cannot be used"), "{error}");
+    let (status, error) = scratch.run_with(&[("TMPDIR", "/nope")], &["compile", "linked.mlir", "-o", "x.vmfb"]);
+    assert!(status == Some(1) && error.contains("folder of temporary files (TMPDIR) '/nope'"), "{error}");
+}
+
+#[test]
+fn paths_that_begin_with_a_hyphen_are_paths() {
+    let scratch = Scratch::with_compiler("hyphen");
+    for name in ["-net.mlir", "-net.onnx"] {
+        scratch.file(name, "module {}");
+        for run in [["run", &format!("./{name}"), CALL[0], CALL[1]], ["run", CALL[0], CALL[1], "--"]] {
+            let after: &[&str] = if run[3] == "--" { &[name] } else { &[] };
+            assert!(scratch.output(&[&run[..], after].concat()).ends_with("4xf32=2 4 6 8\n"), "{name}");
+        }
+        let flags = scratch.runs().1;
+        assert!(flags.starts_with("./-net.mlir "), "{flags}");
+        scratch.output(&["compile", "-o", "net.vmfb", "--", name, "--iree-opt-level=O2"]);
+        assert!(scratch.runs().1.ends_with("--iree-opt-level=O2"));
+    }
+}
+
+/// Files that a flag names may have changed, or have to be written again.
+#[test]
+fn flags_with_files_are_not_answered_from_the_cache() {
+    let scratch = Scratch::with_compiler("flag-files");
+    scratch.file("mul.mlir", "module {}");
+    for count in 1..=2 {
+        scratch.output(&["compile", "mul.mlir", "-o", "mul.vmfb", "--", "--iree-opt-export-parameters=w=w.irpa"]);
+        assert_eq!(scratch.runs().0, count);
+    }
 }

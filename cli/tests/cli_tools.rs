@@ -115,8 +115,7 @@ fn completions_and_manual_cover_all_commands() {
 
 #[test]
 fn modules_of_both_formats_are_assembled_from_text() {
-    let folder = std::env::temp_dir().join(format!("incarnate-assemble-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder").keep();
     let target = folder.join("first.module").display().to_string();
     printed(&["assemble", "first_generation/model.vmasm", "-o", &target]);
     let (made, kept) = (fs::read(&target), fs::read("../tests/models/first_generation/bmod.module"));
@@ -209,4 +208,36 @@ fn graphs_of_many_commands_are_limited() {
     let (code, out, error) = incarnate(&["dump", "--output=graph", &assembled("pairs", &text(7_000, 4))]);
     assert_eq!((code, out.as_str(), error.lines().count()), (Some(1), "", 1), "{error}");
     assert!(error.contains("function @f: RESOURCE_EXHAUSTED"), "{error}");
+}
+
+/// Every text goes the same way to standard output: its loss is an error, and a reader that is gone is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn text_that_cannot_be_written_is_an_error() {
+    let models = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    for arguments in [
+        &["--version"][..],
+        &["--help"],
+        &["help"],
+        &["help", "run"],
+        &["run", "--help"],
+        &["completions", "bash"],
+        &["man"],
+        &["run", "--list_drivers"],
+        &["dump", "simple_mul/vmvx.vmfb"],
+        &["run", "simple_mul/vmvx.vmfb", "--input=4xf32=1", "--input=4xf32=1"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("the device");
+        let output =
+            program::incarnate().current_dir(&models).args(arguments).stdout(full).output().expect("it starts");
+        let error = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.lines().count() == 1 && error.contains("writing to standard output"), "{arguments:?}: {error}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output =
+            program::incarnate().current_dir(&models).args(arguments).stdout(writer).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(141), "{arguments:?}");
+        assert!(output.stderr.is_empty(), "{arguments:?}");
+    }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,7 +79,9 @@ def _load(model: str | os.PathLike[str] | bytes, options: dict[str, Any], compil
         with open(model, "rb"):
             pass
         target = compiler["target"] or ("portable" if options["untrusted"] else "native")
-        module: Any = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
+        # Without a cache the module is deleted with this object.
+        compiled = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
+        module: Any = compiled.path
         source: Any = os.path.abspath(model)
     else:
         source = bytes(model)
@@ -106,16 +109,22 @@ def compile(
         flags: Flags of the compiler.
         iree_compile: The path of the compiler, unless it is in PATH or was installed by `install_compiler`.
     """
-    module = _native.compile(model, target, list(flags), iree_compile)
+    compiled = _native.compile(model, target, list(flags), iree_compile)
     if output is None:
-        return Path(module)
-    # A reader of the output sees the old file or the new one.
-    temporary = Path(f"{os.fspath(output)}.{os.getpid()}.tmp")
-    try:
-        shutil.copyfile(module, temporary)
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
+        if not compiled.is_kept:
+            raise OSError("the module is not kept in the user's cache: name an output")
+        return Path(compiled.path)
+    # A reader of the output sees the old file or the new one. The temporary file must not exist before.
+    temporary = Path(f"{os.fspath(output)}.{secrets.token_hex(8)}.tmp")
+    with open(temporary, "xb") as file:
+        try:
+            with open(compiled.path, "rb") as source:
+                shutil.copyfileobj(source, file)
+            file.close()
+            os.replace(temporary, output)
+        except BaseException:
+            temporary.unlink()
+            raise
     return Path(output)
 
 

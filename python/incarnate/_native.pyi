@@ -134,12 +134,20 @@ class Model:
 def devices() -> list[str]:
     """Returns the URIs of the devices of this machine."""
 
+class Compiled:
+    """The module of a model, which is deleted with this object unless it is kept in the user's cache."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def is_kept(self) -> bool: ...
+
 def compile(
     model: str | os.PathLike[str],
     target: str,
     flags: list[str],
     iree_compile: str | os.PathLike[str] | None = None,
-) -> str: ...
+) -> Compiled: ...
 def install_compiler() -> str:
     """Installs IREE's compiler from PyPI in an environment of its own, in the user's cache; returns its path."""
 

@@ -37,7 +37,8 @@ pub(crate) struct Expected<'a, 'py> {
 }
 
 impl Array {
-    /// Returns the elements of an object: in place for arrays and tensors of other libraries in row-major order, else those of a copy.
+    /// Returns the elements of an object: in place for arrays and tensors of other libraries in row-major order, else those of a copy
+    /// in that order.
     pub(crate) fn of<'py>(
         object: &Bound<'py, PyAny>,
         expected: &Expected<'_, 'py>,
@@ -49,12 +50,10 @@ impl Array {
         {
             return Array::of_numpy(array, elements, expected, kept);
         }
-        if !object.is_instance_of::<PyUntypedArray>()
-            && dlpack::is_exporter(object)
-            && let Some(imported) = dlpack::import(object)?
-        {
+        if !object.is_instance_of::<PyUntypedArray>() && dlpack::is_exporter(object) {
+            let imported = dlpack::import(object)?;
             expected.check_element(py, imported.element)?;
-            kept.push(imported.capsule.into_any());
+            kept.push(imported.owner());
             return Ok(Array { elements: imported.elements, element: imported.element, shape: imported.shape.into() });
         }
         let array = expected.row_major(object)?;

@@ -1,6 +1,7 @@
 //! What is called: a function of a module, its parameters and its results.
 
-use incarnate_runtime::bytecode::wrong_argument_count;
+use incarnate_runtime::StatusCode;
+use incarnate_runtime::bytecode::{find_value, wrong_argument_count};
 use incarnate_runtime::hal::BorrowScope;
 use incarnate_runtime::session::{Signature, ValueInfo};
 use incarnate_runtime::vm::Value;
@@ -101,23 +102,40 @@ impl Callee {
         if objects.len() == self.parameters.len() && given == objects.len() {
             return Ok(objects);
         }
-        Err(self.wrong_arguments(positional.len(), named))
+        self.order_by_identifiers(positional, named)
     }
 
+    /// As [`Callee::order`], for names of which some are the identifiers of others: `a_b` for `a.b`.
     #[cold]
-    fn wrong_arguments(&self, positional: usize, named: Option<&Bound<'_, PyDict>>) -> PyErr {
-        let known = |name: &str| self.parameters.iter().position(|parameter| parameter.info.name() == name);
-        let mut names = named.into_iter().flatten().map(|(name, _)| name.to_string());
-        let why = names.find_map(|name| match known(&name) {
-            None => Some(format!("the function has no argument `{name}`")),
-            Some(index) if index < positional => Some(format!("argument `{name}` is given twice")),
-            Some(_) => None,
-        });
-        let why = why.unwrap_or_else(|| {
-            let (wanted, given) = (self.parameters.len(), positional + named.map_or(0, PyDictMethods::len));
-            wrong_argument_count(wanted, given)
-        });
-        PyTypeError::new_err(format!("{why}; calling {}{}", self.name, signature::text(&self.signature)))
+    fn order_by_identifiers<'py>(
+        &self,
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<SmallVec<[Bound<'py, PyAny>; 8]>> {
+        let wrong = |why: String| {
+            PyTypeError::new_err(format!("{why}; calling {}{}", self.name, signature::text(&self.signature)))
+        };
+        let given = positional.len() + named.map_or(0, PyDictMethods::len);
+        let wrong_number = || wrong(wrong_argument_count(self.parameters.len(), given));
+        let mut objects: Vec<Option<Bound<'py, PyAny>>> = positional.iter().map(Some).collect();
+        objects.resize(objects.len().max(self.parameters.len()), None);
+        for (name, object) in named.into_iter().flatten() {
+            let name = name.to_string();
+            let index = match find_value(&self.signature.inputs, &name) {
+                Ok(index) => index,
+                Err(error) if error.code() == StatusCode::NotFound => {
+                    return Err(wrong(format!("the function has no argument `{name}`")));
+                }
+                Err(error) => return Err(wrong(error.message().to_owned())),
+            };
+            if objects.get_mut(index).is_none_or(|slot| slot.replace(object).is_some()) {
+                return Err(wrong(format!("argument `{name}` is given twice")));
+            }
+        }
+        if objects.len() > self.parameters.len() {
+            return Err(wrong_number());
+        }
+        objects.into_iter().collect::<Option<_>>().ok_or_else(wrong_number)
     }
 
     #[cold]

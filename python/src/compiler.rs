@@ -2,13 +2,25 @@
 
 use std::path::PathBuf;
 
-use incarnate_translator::compiler::{self, Compiler, ModelFormat, Target};
+use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Target};
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, invalid_argument};
 
-/// Returns the module of a model: the path of a file in the user's cache, which IREE's compiler writes unless it is there. The path of
-/// a file that is no model is returned as it is.
+/// The module of a model, which is deleted with this object unless it is in the user's cache.
+#[pyclass(frozen, module = "incarnate._native")]
+pub(crate) struct Compiled {
+    /// The path of the module.
+    #[pyo3(get)]
+    path: PathBuf,
+    /// Whether the file stays when this object is gone.
+    #[pyo3(get)]
+    is_kept: bool,
+    _module: Option<compiler::Compiled>,
+}
+
+/// Returns the module of a model, which IREE's compiler writes unless it is in the user's cache. A file that is no model is a module
+/// itself.
 #[pyfunction]
 #[pyo3(signature = (model, target, flags, iree_compile=None))]
 pub(crate) fn compile(
@@ -17,13 +29,23 @@ pub(crate) fn compile(
     target: &str,
     flags: Vec<String>,
     iree_compile: Option<PathBuf>,
-) -> PyResult<PathBuf> {
+) -> PyResult<Compiled> {
     let target: Target = target.parse().map_err(|error| invalid_argument(py, format!("target: {error}")))?;
-    py.detach(|| match ModelFormat::of(&model)? {
-        None => Ok(model),
-        Some(_) => Compiler::find(iree_compile.as_deref())?.compile(&model, &target, &flags, |_| {}),
-    })
-    .or_raise(py)
+    let mut notes = Vec::new();
+    let compiled = py.detach(|| match ModelFormat::of(&model)? {
+        None => Ok(Compiled { path: model, is_kept: true, _module: None }),
+        Some(_) => {
+            let note = |event| match event {
+                Event::NotKept(why) => notes.push(why.to_string()),
+                Event::Starting | Event::TakingF32(_) => {}
+            };
+            let module = Compiler::find(iree_compile.as_deref())?.compile(&model, &target, &flags, note)?;
+            Ok(Compiled { path: module.path().to_owned(), is_kept: module.is_kept(), _module: Some(module) })
+        }
+    });
+    let compiled = compiled.or_raise(py)?;
+    notes.iter().try_for_each(|note| py.import("warnings")?.call_method1("warn", (note,)).map(drop))?;
+    Ok(compiled)
 }
 
 /// Installs IREE's compiler from PyPI in an environment of its own, in the user's cache, unless it is there; returns its path.

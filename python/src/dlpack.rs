@@ -13,8 +13,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::error::{OrRaise, invalid_argument, unimplemented};
+use crate::error::{OrRaise, invalid_argument, resource_exhausted, unimplemented};
 use crate::memory::{self, Elements};
+use crate::strided::{Copied, Region};
 
 /// `kDLCPU`.
 pub(crate) const CPU: i32 = 1;
@@ -85,7 +86,10 @@ const CODES: &[(u8, NumericalType)] = &[
 ];
 
 fn element_type(dtype: DataType) -> Option<ElementType> {
-    let row = CODES.iter().find(|row| row.0 == dtype.code && dtype.lanes == 1 && dtype.bits >= 8)?;
+    let row = CODES.iter().find(|row| row.0 == dtype.code && dtype.lanes == 1)?;
+    if dtype.bits < 8 || !dtype.bits.is_multiple_of(8) {
+        return None;
+    }
     Some(ElementType::new(row.1, dtype.bits))
 }
 
@@ -99,14 +103,24 @@ fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code: row.0, bits, lanes: 1 }).filter(|_| element.is_byte_aligned())
 }
 
-/// A tensor of another library. It lives as long as [`Imported::capsule`].
+/// A tensor of another library. Its elements live as long as [`Imported::owner`].
 pub(crate) struct Imported<'py> {
-    pub(crate) capsule: Bound<'py, PyCapsule>,
-    /// The type of its device.
-    kind: i32,
+    capsule: Bound<'py, PyCapsule>,
+    /// The elements in row-major order, if those of the tensor are in another one.
+    copy: Option<Bound<'py, Copied>>,
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
     pub(crate) elements: Elements,
+}
+
+impl<'py> Imported<'py> {
+    /// Returns what keeps the elements.
+    pub(crate) fn owner(&self) -> Bound<'py, PyAny> {
+        match &self.copy {
+            Some(copy) => copy.clone().into_any(),
+            None => self.capsule.clone().into_any(),
+        }
+    }
 }
 
 /// Returns true if an object can export its tensor.
@@ -114,11 +128,12 @@ pub(crate) fn is_exporter(object: &Bound<'_, PyAny>) -> bool {
     object.hasattr("__dlpack__").unwrap_or(false)
 }
 
-/// Imports the tensor of an object, in place; None if its elements are not in row-major order.
+/// Imports the tensor of an object: in place, or as a copy if its elements are not in row-major order.
 ///
 /// # Errors
-/// Exceptions of the object; UNIMPLEMENTED for types and devices that the runtime does not have.
-pub(crate) fn import<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Imported<'py>>> {
+/// Exceptions of the object; UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for a tensor that
+/// cannot be in memory.
+pub(crate) fn import<'py>(object: &Bound<'py, PyAny>) -> PyResult<Imported<'py>> {
     let py = object.py();
     let (kind, _): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
     if kind != CPU {
@@ -136,8 +151,8 @@ pub(crate) fn import<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Importe
     read(capsule.cast_into::<PyCapsule>()?)
 }
 
-/// Reads the tensor of a capsule.
-fn read(capsule: Bound<'_, PyCapsule>) -> PyResult<Option<Imported<'_>>> {
+/// Reads the tensor of a capsule in the memory of the host.
+fn read(capsule: Bound<'_, PyCapsule>) -> PyResult<Imported<'_>> {
     let py = capsule.py();
     // SAFETY: the name of a capsule says what it points to, and its owner keeps that as long as the capsule lives.
     let tensor: &Tensor = unsafe {
@@ -158,19 +173,39 @@ fn read(capsule: Bound<'_, PyCapsule>) -> PyResult<Option<Imported<'_>>> {
         let DataType { code, bits, lanes } = tensor.dtype;
         unimplemented(py, format!("elements of code {code} of DLPack with {bits} bits and {lanes} lanes"))
     })?;
-    let rank = usize::try_from(tensor.rank).unwrap_or(0);
+    let kind = tensor.device.kind;
+    if !HOST_KINDS.contains(&kind) {
+        return Err(unimplemented(py, format!("the tensor is on device {kind} of DLPack, not in memory of the host")));
+    }
+    let rank = usize::try_from(tensor.rank).ok().filter(|rank| *rank <= BufferView::RANK_LIMIT);
+    let rank = rank.ok_or_else(|| invalid_argument(py, format!("a tensor of {} dimensions", tensor.rank)))?;
     // SAFETY: the structure's documentation: `rank` extents, and as many strides or none.
     let (extents, strides) = unsafe { (array(tensor.shape, rank), array(tensor.strides, rank)) };
-    let shape: Vec<u64> = extents.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
-    if !is_row_major(extents, strides) {
-        return Ok(None);
+    if extents.len() != rank {
+        return Err(invalid_argument(py, format!("a tensor of {rank} dimensions without extents")));
     }
-    let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
-    let length =
-        count.and_then(|count| element.packed_byte_count(count)).and_then(|length| usize::try_from(length).ok());
-    let length = length.ok_or_else(|| invalid_argument(py, format!("a tensor of shape {shape:?} is too large")))?;
-    let elements = Elements::of_memory(tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize), length);
-    Ok(Some(Imported { kind: tensor.device.kind, element, shape, elements, capsule }))
+    let offset = if tensor.data.is_null() { 0 } else { tensor.byte_offset };
+    let start = (tensor.data.addr() as u64).checked_add(offset);
+    let region = start.ok_or("it ends beyond the address space").and_then(|start| {
+        let strides = if strides.is_empty() { None } else { Some(strides) };
+        Region::new(start, element.dense_byte_count(), extents, strides)
+    });
+    let wrong = |why| invalid_argument(py, format!("a tensor of shape {extents:?} and strides {strides:?}: {why}"));
+    let region = region.map_err(wrong)?;
+    let shape = extents.iter().map(|extent| extent.unsigned_abs()).collect();
+    let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
+    let (copy, elements) = if region.is_row_major() {
+        (None, Elements::of_memory(data, region.length()))
+    } else {
+        // SAFETY: the exporter's promise, as far as it can be checked: the elements at these strides are in memory, which it keeps
+        // as long as the capsule lives. The interpreter's lock is held, under which programs write to tensors. `Region::new` has
+        // checked that no address overflows.
+        let copy = unsafe { Copied::new(&region, data) };
+        let copy = copy.ok_or_else(|| resource_exhausted(py, format!("no memory for {} bytes", region.length())))?;
+        let elements = copy.elements();
+        (Some(Bound::new(py, copy)?), elements)
+    };
+    Ok(Imported { element, shape, elements, copy, capsule })
 }
 
 /// # Safety
@@ -181,17 +216,6 @@ unsafe fn array<'a>(pointer: *const i64, length: usize) -> &'a [i64] {
     }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(pointer, length) }
-}
-
-fn is_row_major(extents: &[i64], strides: &[i64]) -> bool {
-    let mut dense = 1;
-    strides.is_empty()
-        || extents.contains(&0)
-        || extents.iter().zip(strides).rev().all(|(extent, stride)| {
-            let fits = *extent == 1 || *stride == dense;
-            dense = dense.saturating_mul(*extent);
-            fits
-        })
 }
 
 /// What an exported tensor refers to; freed by the deleter.
@@ -340,20 +364,16 @@ impl Drop for Taken {
     }
 }
 
-/// Takes the tensor out of a capsule, in place; None if its elements are not in row-major order. The capsule cannot be used again. The
-/// bytes are valid for reading and writing until the second result is dropped.
+/// Takes the tensor out of a capsule: in place, or as a copy if its elements are not in row-major order. The capsule cannot be used
+/// again. The bytes are valid for reading and writing until the second result is dropped.
 ///
 /// # Errors
 /// UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for capsules that were used, and other objects.
-pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Option<(Imported<'py>, Py<Taken>)>> {
+pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>, (Py<Taken>, Option<Py<Copied>>))> {
     let py = capsule.py();
     let not_a_tensor = || invalid_argument(py, "the object is no capsule of DLPack".to_owned());
     let capsule = capsule.clone().cast_into::<PyCapsule>().map_err(|_| not_a_tensor())?;
-    let Some(imported) = read(capsule)? else { return Ok(None) };
-    if !HOST_KINDS.contains(&imported.kind) {
-        let message = format!("the tensor is on device {} of DLPack, not in memory of the host", imported.kind);
-        return Err(unimplemented(py, message));
-    }
+    let imported = read(capsule)?;
     unsafe fn delete<M: Manage>(managed: NonNull<c_void>) {
         // SAFETY: the caller's promise: the structure of a tensor that `take` owns.
         unsafe { M::delete(managed.as_ptr().cast()) }
@@ -373,5 +393,6 @@ pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<Option<(Importe
         })
     };
     let taken = Py::new(py, managed.ok_or_else(not_a_tensor)?)?;
-    Ok(Some((imported, taken)))
+    let copy = imported.copy.clone().map(Bound::unbind);
+    Ok((imported, (taken, copy)))
 }

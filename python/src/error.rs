@@ -110,6 +110,12 @@ pub(crate) fn invalid_argument(py: Python<'_>, message: String) -> PyErr {
     exception(py, &Error::invalid_argument(message))
 }
 
+/// Creates an exception for a lack of memory.
+#[cold]
+pub(crate) fn resource_exhausted(py: Python<'_>, message: String) -> PyErr {
+    exception(py, &Error::resource_exhausted(message))
+}
+
 /// Creates an exception for what this package cannot do.
 #[cold]
 pub(crate) fn unimplemented(py: Python<'_>, message: String) -> PyErr {

@@ -8,7 +8,7 @@
 //! | `argument`, `result` | objects of Python as arguments, and results as objects |
 //! | `module`, `options`, `parameters`, `devices` | how modules are loaded |
 //! | `tensor`, `reference`, `signature` | classes of values and types |
-//! | `array`, `dlpack`, `memory` | elements that both sides use in place |
+//! | `array`, `dlpack`, `strided`, `memory` | elements that both sides use in place, and copies of those in another order |
 //! | `compiler`, `command_line` | IREE's compiler; the command `incarnate` |
 //! | `interrupt`, `fork` | signals during calls; children of `fork` |
 //! | `dtype`, `error` | data types and exceptions |
@@ -35,6 +35,7 @@ mod parameters;
 mod reference;
 mod result;
 mod signature;
+mod strided;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -47,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::command_line::command_line;
     #[pymodule_export]
-    use super::compiler::{compile, install_compiler};
+    use super::compiler::{Compiled, compile, install_compiler};
     #[pymodule_export]
     use super::devices::devices;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use incarnate_runtime::bytecode::identifiers;
 use incarnate_runtime::hal::BufferView;
 use incarnate_runtime::session::{FromValue, ValueInfo, ValueType};
 use incarnate_runtime::vm::{Ref, Value};
@@ -47,12 +48,10 @@ pub(crate) fn convert<'py>(py: Python<'py>, value: Value, info: &ValueInfo, form
 /// Creates the class of several results: a named tuple.
 pub(crate) fn named_tuple(py: Python<'_>, function: &str, outputs: &[ValueInfo]) -> PyResult<Py<PyAny>> {
     let options = PyDict::new(py);
-    // Names that Python does not allow, and second ones of a name, become _0, _1 and so on.
+    // Keywords of Python become _0, _1 and so on.
     options.set_item("rename", true)?;
     options.set_item("module", "incarnate")?;
-    // `state.hidden` is the field `state_hidden`.
-    let field = |output: &ValueInfo| output.name().replace(|c: char| !c.is_alphanumeric(), "_");
-    let names = PyTuple::new(py, outputs.iter().map(field))?;
+    let names = PyTuple::new(py, identifiers(outputs, "output"))?;
     let is_identifier = !function.is_empty() && function.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let name = if is_identifier { format!("Results_{function}") } else { "Results".to_owned() };
     py.import("collections")?.call_method("namedtuple", (name, names), Some(&options)).map(Bound::unbind)

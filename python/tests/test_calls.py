@@ -21,6 +21,31 @@ def test_models_compute(model, models, device):
         np.testing.assert_allclose(model("mlp", variant, device=device)(x), expected, rtol=1e-5, atol=1e-5)
 
 
+NAMES = r"""
+vm.module @names version 0
+vm.type i32
+vm.export @subtract
+vm.func @subtract(%i0: i32, %i1: i32, %i2: i32, %i3: i32) -> (i32, i32) {
+  //! attribute "iree.abi.declaration" = "sync func @subtract(%a.b: i32, %a_b: i32, %c.d: i32, %\22c/d\22: i32) -> (%x.y: i32, %b: i32)"
+^bb0:
+  %i4 = vm.sub.i32 %i0, %i1
+  %i5 = vm.sub.i32 %i2, %i3
+  vm.return %i4, %i5
+}
+"""
+
+
+def test_arguments_and_results_have_the_names_of_the_model(assembled):
+    net = incarnate.load(assembled(NAMES))
+    assert net(**{"c/d": 1, "c.d": 3, "a.b": 20, "a_b": 5}) == (15, 2)
+    assert net(20, a_b=5, **{"c/d": 1, "c.d": 3}) == (15, 2)
+    assert net(20, 5, 3, 1)._fields == ("x_y", "b")
+    with pytest.raises(TypeError, match="`c_d` may be any of `c.d`, `c/d`"):
+        net(20, 5, c_d=1, **{"c/d": 1})
+    with pytest.raises(TypeError, match="argument `a.b` is given twice"):
+        net(20, 5, 3, **{"a.b": 1})
+
+
 def test_arguments_have_names_and_types(model):
     net = model("simple_mul")
     x = np.array([1, 2, 3, 4], np.float32)

@@ -36,6 +36,76 @@ def test_exporters_are_arguments(model, aligned, versioned, rows):
     assert '"dltensor' in repr(exporter.capsules[0])
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x[::2],
+        lambda x: x[::-1],
+        lambda x: x[::-3, ::-1],
+        lambda x: x.T.copy().T,
+        lambda x: x[:, 1:5],
+        lambda x: np.broadcast_to(x[:1], (7, 8)),
+        lambda x: np.broadcast_to(x[0, 0], (3, 8)),
+        lambda x: x[:0:2],
+        lambda x: x[5:6, ::2],
+    ],
+)
+@pytest.mark.parametrize("rows", [30, 3000])
+def test_tensors_in_another_order_are_copied(model, change, rows):
+    x = change(np.arange(rows * 8, dtype=np.float32).reshape(rows, 8))
+    x = x if x.shape[1] == 4 else x[:, :4]
+    np.testing.assert_array_equal(model("dynamic").scale_rows(Exporter(x), [2, 2, 2, 2]), 2 * x)
+
+
+class Capsule:
+    """A tensor whose structure the test writes."""
+
+    def __init__(self, shape, strides, data=0x1000, offset=0, rank=None, dtype=(2, 32, 1)):
+        import ctypes
+
+        class Tensor(ctypes.Structure):
+            _fields_ = [
+                ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("rank", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+            ]  # fmt: skip
+
+        self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+        self.strides = strides and (ctypes.c_int64 * len(strides))(*strides)
+        addresses = [ctypes.addressof(self.shape), self.strides and ctypes.addressof(self.strides)]
+        self.tensor = Tensor(data, (1, 0), len(shape) if rank is None else rank, *dtype, *addresses, offset, None, None)
+        create = ctypes.pythonapi.PyCapsule_New
+        create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.capsule = create(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self):
+        return self.capsule
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"shape": [2, 4], "strides": [1 << 62, 1]}, "address space|too large"),
+        ({"shape": [2, 4], "strides": [-(1 << 40), 1]}, "address space"),
+        ({"shape": [1 << 40, 1 << 40], "strides": [0, 0]}, "too large"),
+        ({"shape": [(1 << 63) - 1, 4], "strides": [(1 << 63) - 1, 1]}, "too large"),
+        ({"shape": [(1 << 61) - 1, 4], "strides": [0, 0]}, "too large"),
+        ({"shape": [-1, 4], "strides": [4, 1]}, "negative"),
+        ({"shape": [2, 4], "strides": None, "data": None}, "no memory"),
+        ({"shape": [2, 4], "strides": None, "offset": (1 << 64) - 1}, "address space"),
+        ({"shape": [2, 4], "strides": None, "rank": -1}, "dimensions"),
+        ({"shape": [2, 4], "strides": None, "rank": 1 << 30}, "dimensions"),
+    ],
+)
+def test_tensors_that_no_memory_can_have_are_refused(model, arguments, why):
+    with pytest.raises(incarnate.InvalidArgumentError, match=why):
+        model("dynamic").scale_rows(Capsule(**arguments), [1, 1, 1, 1])
+
+
 def test_types_are_checked(model):
     net = model("dynamic")
     with pytest.raises(incarnate.InvalidArgumentError, match="expected elements of type float32, got float64"):
@@ -77,6 +147,9 @@ def test_torch(model):
     assert torch.from_dlpack(tensor).data_ptr() == np.asarray(tensor).__array_interface__["data"][0]
     # Strided tensors are copied into row-major order.
     assert torch.equal(torch.from_dlpack(net.scale_rows(x[::2], torch.ones(4))), x[::2])
+    strided = torch.arange(16).to(torch.bfloat16)[::2]
+    half = torch.ones(8, dtype=torch.float16)
+    assert model("mixed_types", "llvm-cpu").widen(half, strided).tolist() == strided.tolist()
     mixed = model("mixed_types", "llvm-cpu")
     half, brain = torch.ones(8, dtype=torch.float16), torch.ones(8, dtype=torch.bfloat16)
     assert mixed.widen(2 * half, 3 * brain).tolist() == [6.0] * 8

@@ -146,8 +146,9 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     fn new(name: &str, bytes: &[u8]) -> Temporary {
-        let path = std::env::temp_dir().join(format!("incarnate-{name}-{}.vmfb", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
+        let file = tempfile::Builder::new().prefix(name).suffix(".vmfb").tempfile().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let (_, path) = file.keep().unwrap();
         Temporary(path)
     }
 

@@ -86,9 +86,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("incarnate-test-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        Scratch(tempfile::Builder::new().prefix(name).tempdir().unwrap().keep())
     }
 }
 

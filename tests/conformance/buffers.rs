@@ -142,7 +142,8 @@ fn exhausted_memory_is_an_error_and_the_device_stays_usable() {
 
 #[test]
 fn constants_of_mapped_files_are_used_in_place_where_the_device_can() {
-    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
     let bytes: Vec<u8> = (0..100_000u32).map(|index| (index % 251) as u8).collect();
     std::fs::write(&path, &bytes).unwrap();
     on_each(|subject| {

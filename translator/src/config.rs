@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
+use tempfile::{NamedTempFile, TempPath};
 
-use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, Target, files_of};
+use crate::compiler::{Compiled, Compiler, Event, INSTALL, ModelFormat, Source, Target, files_of};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -194,7 +195,7 @@ impl Config {
             None => module_identifier(module),
         };
         let compiled = self.compiled(module, || Compiler::find(None))?;
-        let module = compiled.as_deref().unwrap_or(module);
+        let module = compiled.as_ref().map_or(module, ModuleFile::path);
         let out_dir = match &self.out_dir {
             Some(directory) => directory.clone(),
             None => std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or_else(|| {
@@ -234,7 +235,7 @@ impl Config {
     }
 
     /// Returns the module of a model; `None` for what is a module itself.
-    fn compiled(&self, model: &Path, find: impl FnOnce() -> Result<Compiler>) -> Result<Option<PathBuf>> {
+    fn compiled(&self, model: &Path, find: impl FnOnce() -> Result<Compiler>) -> Result<Option<ModuleFile>> {
         // A missing file is an error of the translation.
         let Ok(Some(_)) = ModelFormat::of(model) else { return Ok(None) };
         let beside = model.with_extension("vmfb");
@@ -248,12 +249,14 @@ impl Config {
         let target = self.compile_target.as_ref().unwrap_or(&Target::Portable);
         match find() {
             Ok(compiler) => {
-                let warn = |event| {
-                    if let (true, Event::TakingF32(float)) = (is_build_script(), event) {
+                let warn = |event| match event {
+                    Event::TakingF32(float) if is_build_script() => {
                         println!("cargo::warning='{}': {float}", model.display());
                     }
+                    Event::NotKept(why) if is_build_script() => println!("cargo::warning={why}"),
+                    _ => {}
                 };
-                compiler.compile(model, target, &[], warn).map(Some)
+                compiler.compile(model, target, &[], warn).map(ModuleFile::Compiled).map(Some)
             }
             Err(_) if beside.is_file() => {
                 if is_build_script() && !Source::of(model)?.is_of(&beside) {
@@ -263,7 +266,7 @@ impl Config {
                         model.display()
                     );
                 }
-                Ok(Some(beside))
+                Ok(Some(ModuleFile::Beside(beside)))
             }
             Err(error) => {
                 let instead = format!("and there is no module '{}' to take instead", beside.display());
@@ -287,6 +290,24 @@ impl Config {
     }
 }
 
+/// The module that a model becomes.
+#[derive(Debug)]
+enum ModuleFile {
+    /// That of a compilation. It may be deleted with this value.
+    Compiled(Compiled),
+    /// The file beside the model.
+    Beside(PathBuf),
+}
+
+impl ModuleFile {
+    fn path(&self) -> &Path {
+        match self {
+            ModuleFile::Compiled(compiled) => compiled.path(),
+            ModuleFile::Beside(path) => path,
+        }
+    }
+}
+
 fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopRemark>)> {
     let verified = VerifiedModule::load(Arc::new(Contents::read(module)?))?;
     let output = crate::generate(&verified, options)?;
@@ -301,8 +322,10 @@ fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, 
 pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
     let make = match error.kind() {
         io::ErrorKind::NotFound => Error::not_found,
-        io::ErrorKind::PermissionDenied => Error::permission_denied,
-        io::ErrorKind::StorageFull => Error::resource_exhausted,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::permission_denied,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Error::resource_exhausted
+        }
         _ => Error::failed_precondition,
     };
     make(format!("{what} {error}"))
@@ -310,7 +333,7 @@ pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
 
 /// Writes the files whose contents changed: all to temporary names first, and then renames them.
 fn write(directory: &Path, files: &[File]) -> Result<()> {
-    let mut temporaries = Temporaries(Vec::new());
+    let mut temporaries: Vec<(TempPath, PathBuf)> = Vec::new();
     for file in files {
         let path = directory.join(&file.path);
         let context = |error: io::Error| failed(&format!("writing '{}':", path.display()), &error);
@@ -320,30 +343,27 @@ fn write(directory: &Path, files: &[File]) -> Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(context)?;
         }
-        let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}", std::process::id()));
-        let temporary = path.with_file_name(name);
-        temporaries.0.push((temporary.clone(), path.clone()));
-        fs::write(&temporary, &file.contents).map_err(context)?;
+        let temporary = temporary_for(&path).and_then(|mut temporary| {
+            temporary.write_all(&file.contents)?;
+            Ok(temporary.into_temp_path())
+        });
+        temporaries.push((temporary.map_err(context)?, path));
     }
-    // The main file is the first and is renamed last, when all files that it includes exist.
-    while let Some((temporary, path)) = temporaries.0.pop() {
-        fs::rename(&temporary, &path).map_err(|error| failed(&format!("writing '{}':", path.display()), &error))?;
+    // The main file is the first and is renamed last, when all files that it includes exist. Those that are not renamed are removed.
+    while let Some((temporary, path)) = temporaries.pop() {
+        temporary.persist(&path).map_err(|error| failed(&format!("writing '{}':", path.display()), &error.error))?;
     }
     Ok(())
 }
 
-/// Temporary files and their final names; those that are not renamed are removed.
-struct Temporaries(Vec<(PathBuf, PathBuf)>);
-
-impl Drop for Temporaries {
-    fn drop(&mut self) {
-        for (temporary, _) in &self.0 {
-            // A file that could not be created does not exist.
-            let _ = fs::remove_file(temporary);
-        }
-    }
+/// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file and a name that no other process has.
+fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".incarnate-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }
 
 /// Removes the chunks of an earlier translation that this one does not write.
@@ -373,23 +393,23 @@ mod tests {
 
     #[test]
     fn without_a_compiler_the_module_beside_a_model_is_taken() {
-        let folder = std::env::temp_dir().join(format!("incarnate-translator-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let path = |found: Option<ModuleFile>| found.map(|found| found.path().to_owned());
         let none = || Err(Error::not_found("no compiler"));
         let (model, beside) = (folder.join("net.onnx"), folder.join("net.vmfb"));
-        assert_eq!(Config::new().compiled(&model, none).unwrap(), None);
+        assert_eq!(path(Config::new().compiled(&model, none).unwrap()), None);
         fs::write(&model, b"model").unwrap();
         let error = Config::new().compiled(&model, none).unwrap_err().to_string();
         assert!(error.contains("net.onnx") && error.contains("net.vmfb") && error.contains("no compiler"), "{error}");
         fs::write(&beside, b"module").unwrap();
-        assert_eq!(Config::new().compiled(&model, none).unwrap(), Some(beside.clone()));
-        assert_eq!(Config::new().compiled(&beside, none).unwrap(), None);
+        assert_eq!(path(Config::new().compiled(&model, none).unwrap()), Some(beside.clone()));
+        assert_eq!(path(Config::new().compiled(&beside, none).unwrap()), None);
         let source = Source::of(&model).unwrap();
         assert!(!source.is_of(&beside));
         fs::write(Source::path_for(&beside), source.text()).unwrap();
         assert!(source.is_of(&beside));
         fs::write(&model, b"another model").unwrap();
         assert!(!Source::of(&model).unwrap().is_of(&beside));
-        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -65,9 +65,13 @@ impl Scope {
     }
 
     /// Claims an identifier for each name, in order. Among equal candidates, a name that already is an identifier keeps it.
-    /// `fallback` is that of the name of an index.
-    pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: impl Fn(usize) -> String) -> Vec<Ident> {
-        let is_one = |name: &str| identifier(name, case, "") == name;
+    pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: &str) -> Vec<Ident> {
+        self.claim_each(names, case, |_| fallback.to_owned())
+    }
+
+    /// As [`Scope::claim_all`], with a fallback for each position.
+    pub(crate) fn claim_each(&mut self, names: &[&str], case: Case, fallback: impl Fn(usize) -> String) -> Vec<Ident> {
+        let is_one = |name: &str| !name.is_empty() && identifier(name, case, "") == name;
         let mut order: Vec<usize> = (0..names.len()).collect();
         order.sort_by_key(|index| !names.get(*index).is_some_and(|name| is_one(name)));
         let mut claimed: Vec<(usize, Ident)> = Vec::with_capacity(names.len());
@@ -199,7 +203,7 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
     });
     let bases: Vec<String> = bases.collect();
     let bases: Vec<&str> = bases.iter().map(String::as_str).collect();
-    let idents = scope.claim_all(&bases, Case::Snake, |_| "function".to_owned());
+    let idents = scope.claim_all(&bases, Case::Snake, "function");
     let names = exports.iter().zip(idents).zip(0..).map(|((exports, ident), ordinal)| {
         let name = module.function_name(ordinal);
         let mut docs = vec![code(&format!("@{name}"))];
@@ -251,7 +255,10 @@ mod tests {
         let mut claim = |name| scope.claim(name, Case::Snake, "x").to_string();
         let names = ["a.b", "a_b", "a-b", "load", "a_b_2", "", "x", "type", "type_", "a b"].map(&mut claim);
         assert_eq!(names, ["a_b", "a_b_2", "a_b_3", "load_2", "a_b_2_2", "x", "x_2", "type_", "type_2", "a_b_4"]);
-        let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, |_| "x".to_owned());
+        let inputs =
+            Scope::default().claim_each(&["a.b", "a_b", "", "0"], Case::Snake, |index| format!("input{index}"));
+        assert_eq!(inputs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a_b_2", "a_b", "input2", "input3_0"]);
+        let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, "x");
         assert_eq!(idents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["foo_bar_2", "foo_bar_3", "foo_bar"]);
         let mut scope = Scope::default();
         let types = ["a1", "A1", "a12", "b", "B"].map(|name| scope.claim(name, Case::Camel, "x").to_string());

@@ -170,8 +170,8 @@ fn source_locations() {
 
 #[test]
 fn files_pass_rustfmt() {
-    let folder = std::env::temp_dir().join(format!("incarnate-golden-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
     for (name, module) in [("mul", model("simple_mul/vmvx.vmfb")), ("matvec", assembled("matvec.vmasm"))] {
         let path = folder.join(format!("{name}.rs"));
         std::fs::write(&path, generated(module, &Options::default())).unwrap();
@@ -179,5 +179,4 @@ fn files_pass_rustfmt() {
         let output = output.expect("rustfmt, a component of the toolchain");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

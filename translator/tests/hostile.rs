@@ -93,7 +93,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn rejected_files_leave_no_output() {
-    let folder = std::env::temp_dir().join(format!("incarnate-hostile-{}", std::process::id()));
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
     let out = folder.join("out");
     std::fs::create_dir_all(&out).unwrap();
     let good = std::fs::read(&models()[0]).unwrap();
@@ -116,5 +117,4 @@ fn rejected_files_leave_no_output() {
     assert!(Config::new().out_dir(&out).compile(&file).is_err());
     assert_eq!(std::fs::read(&written.source).unwrap(), before);
     assert_eq!(entries(&out).len(), written.files.len());
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -73,6 +73,8 @@ impl Changes<'_> {
         if self.excluded.contains(&key.as_str()) {
             return Ok(None);
         }
+        // Its length, which a splat would have, is not known either.
+        entry.check_readable()?;
         let replacement = self.replaced.iter_mut().find(|replacement| replacement.key == key);
         let entry = match replacement {
             Some(replacement) => {

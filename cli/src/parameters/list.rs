@@ -36,7 +36,7 @@ fn table(scope: &str, index: &ParameterIndex) -> String {
     let _ = writeln!(text, "{}//", bar("//---------------+------------------+------------------+"));
     for entry in index.entries() {
         let (start, end) = match entry.storage() {
-            ParameterStorage::Splat(_) => ("-".to_owned(), "-".to_owned()),
+            ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => ("-".to_owned(), "-".to_owned()),
             ParameterStorage::File { offset, .. } => {
                 (offset.to_string(), offset.saturating_add(entry.length()).to_string())
             }
@@ -54,9 +54,10 @@ fn facts(entry: &ParameterEntry) -> String {
         let digits: String = splat.pattern().iter().rev().map(|byte| format!("{byte:02X}")).collect();
         return format!(", {digits}h everywhere");
     }
-    let Some(tensor) = entry.tensor() else { return String::new() };
+    let unreadable = if matches!(entry.storage(), ParameterStorage::Unreadable(_)) { ", cannot be read" } else { "" };
+    let Some(tensor) = entry.tensor() else { return unreadable.to_owned() };
     let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
-    format!(", {} [{}]", Escaped(&tensor.element_type), dims.join("x"))
+    format!(", {} [{}]{unreadable}", Escaped(&tensor.element_type), dims.join("x"))
 }
 
 /// Writes the bytes of `[SCOPE::]KEY=FILE`.

@@ -154,7 +154,7 @@ fn split<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
 fn value_of(text: &str) -> Result<HostTensor> {
     // A type without contents means zeros.
     let text = if text.contains(['=', '@']) { text.to_owned() } else { format!("{text}=0") };
-    let slot = Slot { kind: ConventionItem::Ref, declared: None };
+    let slot = Slot { kind: ConventionItem::Ref, declared: None, info: None };
     match parse_specs(&[slot], &[text])?.pop() {
         Some(SpecValue::Value(HostValue::Tensor(array))) => Ok(array),
         _ => Err(Error::invalid_argument("not a tensor: write SHAPExTYPE=VALUES or @FILE.npy")),

@@ -20,17 +20,13 @@ impl DeclaredTensor {
         Some(TensorType { shape: shape?, element: self.element })
     }
 
-    fn of(value: ValueInfo) -> Option<DeclaredTensor> {
+    /// Returns the type of a tensor; `None` for a value of another type.
+    pub(crate) fn of(value: &ValueInfo) -> Option<DeclaredTensor> {
         match value.value_type() {
             ValueType::Tensor { element, shape } => Some(DeclaredTensor { shape: shape.clone(), element: *element }),
             _ => None,
         }
     }
-}
-
-/// Returns the tensors among inputs or outputs; None for values of other types.
-pub(crate) fn tensors(values: Vec<ValueInfo>) -> Vec<Option<DeclaredTensor>> {
-    values.into_iter().map(DeclaredTensor::of).collect()
 }
 
 #[cfg(test)]
@@ -43,7 +39,8 @@ mod tests {
     fn only_closed_shapes_are_fixed() {
         let text = "sync func @f(%a: tensor<4x2xf32>, %b: tensor<?x2xf32>, %c: tensor<4xq9>, %d: i32) -> ()";
         let items = [ConventionItem::Ref, ConventionItem::Ref, ConventionItem::Ref, ConventionItem::I32];
-        let inputs = tensors(Signature::new(Some(text), &items, &[]).inputs);
+        let inputs: Vec<Option<DeclaredTensor>> =
+            Signature::new(Some(text), &items, &[]).inputs.iter().map(DeclaredTensor::of).collect();
         let fixed = |tensor: &Option<DeclaredTensor>| {
             tensor.as_ref().map(|tensor| tensor.fixed().map(|tensor| tensor.to_string()))
         };

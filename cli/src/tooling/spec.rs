@@ -2,14 +2,15 @@
 //!
 //! The notation is that of IREE's `iree/tooling/function_io.c`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
-use incarnate_runtime::bytecode::ConventionItem;
+use incarnate_runtime::bytecode::{ConventionItem, find_value};
 use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::hal::format::{TensorType, parse_elements, parse_float, parse_integer, parse_single};
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_runtime::session::ValueInfo;
+use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::declaration::DeclaredTensor;
 use super::{HostTensor, HostValue, Primitive};
@@ -17,6 +18,8 @@ use super::{HostTensor, HostValue, Primitive};
 /// A slot for a value: an argument or a result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
+    /// The name and the type, if the signature is known.
+    pub(crate) info: Option<ValueInfo>,
     /// The type in the calling convention.
     pub(crate) kind: ConventionItem,
     /// The type of the tensor, if the model declares one.
@@ -24,16 +27,21 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Returns the slots of one side of a calling convention, with the declared tensors.
+    /// Returns the slots of one side of a calling convention, with that side of the signature.
     ///
     /// # Errors
     /// UNIMPLEMENTED for spans, which exported functions do not have.
-    pub(crate) fn all(kinds: &[ConventionItem], declared: Vec<Option<DeclaredTensor>>) -> Result<Vec<Slot>> {
+    pub(crate) fn all(kinds: &[ConventionItem], values: Vec<ValueInfo>) -> Result<Vec<Slot>> {
         if kinds.iter().any(|kind| matches!(kind, ConventionItem::SpanStart | ConventionItem::SpanEnd)) {
             return Err(Error::unimplemented("variadic functions cannot be called by text"));
         }
-        let declared = declared.into_iter().chain(std::iter::repeat(None));
-        Ok(kinds.iter().zip(declared).map(|(kind, declared)| Slot { kind: *kind, declared }).collect())
+        let values = values.into_iter().map(Some).chain(std::iter::repeat(None));
+        let slot = |(kind, info): (&ConventionItem, Option<ValueInfo>)| Slot {
+            kind: *kind,
+            declared: info.as_ref().and_then(DeclaredTensor::of),
+            info,
+        };
+        Ok(kinds.iter().zip(values).map(slot).collect())
     }
 
     /// Returns the element type of a one-element tensor that can replace the number; None for references.
@@ -84,20 +92,72 @@ impl Files {
     }
 }
 
-/// Parses the values of `specs` for the given slots. A file with several arrays (`*file.npy`) fills several slots. The
-/// caller checks the number of values.
+/// Parses the values of `specs` for the given slots: those without a name in order, and then those with one, `NAME=VALUE`. A file
+/// with several arrays (`*file.npy`) fills several slots. The caller checks the number of values.
 ///
 /// # Errors
 /// Errors of parsing, with the spec's text in the message.
 pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecValue>> {
+    let infos: Option<Vec<ValueInfo>> = slots.iter().map(|slot| slot.info.clone()).collect();
+    let infos = infos.unwrap_or_default();
     let mut files = Files::default();
     let mut values = Vec::with_capacity(specs.len());
+    let mut named: BTreeMap<usize, SpecValue> = BTreeMap::new();
     for spec in specs {
         let text = spec.trim();
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        parse_spec(slots, text, &mut files, &mut values).context(|| format!("in '{}'", abbreviated(spec)))?;
+        let mut parse = || match named_value(&infos, text)? {
+            Some((index, text)) => {
+                let slot = slots.get(index..=index).unwrap_or_default();
+                let mut value = Vec::with_capacity(1);
+                parse_spec(slot, text.trim(), &mut files, &mut value)?;
+                let is_new =
+                    index >= values.len() && value.pop().is_some_and(|value| named.insert(index, value).is_none());
+                if is_new { Ok(()) } else { Err(Error::invalid_argument("this name has a value already")) }
+            }
+            None if !named.is_empty() => Err(Error::invalid_argument("it has no name and follows values with names")),
+            None => parse_spec(slots, text, &mut files, &mut values),
+        };
+        parse().context(|| format!("in '{}'", abbreviated(spec)))?;
+    }
+    while let Some(last) = named.last_key_value().map(|row| *row.0) {
+        if let Some(value) = named.remove(&values.len()) {
+            values.push(value);
+            continue;
+        }
+        let (last, missing) = (infos.get(last), infos.get(values.len()));
+        let name = |info: Option<&ValueInfo>| info.map_or_else(String::new, |info| format!("`{}`", info.name()));
+        return Err(Error::invalid_argument(format!("{} has a value and {} has none", name(last), name(missing))));
     }
     Ok(values)
+}
+
+/// Splits `NAME=VALUE` into the position of the value and its text; `None` for a value without a name. A type before `=` is no name.
+fn named_value<'t>(infos: &[ValueInfo], text: &'t str) -> Result<Option<(usize, &'t str)>> {
+    let Some((before, rest)) = text.split_once('=').filter(|_| !infos.is_empty()) else { return Ok(None) };
+    if before.trim().parse::<TensorType>().is_ok() {
+        return Ok(None);
+    }
+    // A name may contain `=`, and begin with the name of another value.
+    let exact = infos.iter().enumerate().filter_map(|(index, info)| {
+        let value = text.strip_prefix(info.name())?.trim_start().strip_prefix('=')?;
+        Some((info.name().len(), index, value))
+    });
+    if let Some((_, index, value)) = exact.max_by_key(|row| row.0) {
+        return Ok(Some((index, value)));
+    }
+    if text.starts_with(['@', '+', '*', '&', '(']) {
+        return Ok(None);
+    }
+    match find_value(infos, before.trim()) {
+        Ok(index) => Ok(Some((index, rest))),
+        Err(error) if error.code() == StatusCode::NotFound => Err(Error::invalid_argument(format!(
+            "`{}` is neither a type such as 4x2xf32 nor a name: {}",
+            before.trim(),
+            error.message()
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the beginning of a spec, which may have megabytes.
@@ -279,7 +339,6 @@ fn zeros(length: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::declaration;
     use super::*;
     use incarnate_runtime::session::Signature;
 
@@ -342,7 +401,7 @@ mod tests {
     fn declared_tensors_need_no_type() {
         let text = "sync func @f(%a: tensor<2xi8>, %b: tensor<?xi8>, %c: tensor<f32>)";
         let inputs = Signature::new(Some(text), &[ConventionItem::Ref; 3], &[]).inputs;
-        let slots = Slot::all(&[ConventionItem::Ref; 3], declaration::tensors(inputs)).unwrap();
+        let slots = Slot::all(&[ConventionItem::Ref; 3], inputs).unwrap();
         let parse = |specs: [&str; 3]| parse_specs(&slots, &specs.map(str::to_owned));
         let values = parse(["1 -1", "3xi8=7", "0x10"]).unwrap();
         let bytes = values.iter().map(|value| match value {
@@ -352,6 +411,42 @@ mod tests {
         assert_eq!(bytes.collect::<Vec<_>>(), [vec![1, 255], vec![7, 7, 7], 16f32.to_le_bytes().to_vec()]);
         assert!(parse(["1 2 3", "3xi8=7", "1"]).is_err());
         assert!(parse(["1 2", "7", "1"]).is_err());
+    }
+
+    #[test]
+    fn values_have_the_names_of_the_model() {
+        let text =
+            "sync func @f(%a.b: tensor<i8>, %a_b: tensor<i8>, %c.d: tensor<i8>, %\"c/d\": tensor<i8>, %\"in:0\": i32)";
+        let items = [[ConventionItem::Ref; 4].as_slice(), &[ConventionItem::I32]].concat();
+        let slots = Slot::all(&items, Signature::new(Some(text), &items, &[]).inputs).unwrap();
+        let parse = |specs: &[&str]| parse_specs(&slots, &specs.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let bytes = |specs: &[&str]| -> Vec<u8> {
+            let byte = |value: &SpecValue| match value {
+                SpecValue::Value(HostValue::Tensor(array)) => array.bytes[0],
+                SpecValue::Value(HostValue::Primitive(Primitive::I32(value))) => *value as u8,
+                other => unreachable!("{other:?}"),
+            };
+            parse(specs).unwrap().iter().map(byte).collect()
+        };
+        for specs in [
+            &["a_b=2", "a.b=1", "in_0=5", "c/d=i8=4", "c.d=3"][..],
+            &["1", "i8=2", "in:0=5", "c.d = 3", "c/d=4"],
+            &["1", "2", "3", "4", "5"],
+        ] {
+            assert_eq!(bytes(specs), [1, 2, 3, 4, 5], "{specs:?}");
+        }
+        for (specs, why) in [
+            (&["c_d=1"][..], "`c_d` may be any of `c.d`, `c/d`"),
+            (&["e=1"], "`e` is neither a type such as 4x2xf32 nor a name: nothing is named `e`; the names are `a.b`"),
+            (&["a.b=1", "a.b=1"], "has a value already"),
+            (&["1", "a.b=1"], "has a value already"),
+            (&["a_b=1", "2"], "it has no name"),
+            (&["a_b=1"], "`a_b` has a value and `a.b` has none"),
+            (&["a.b="], "the value is empty"),
+        ] {
+            let error = parse(specs).unwrap_err().to_string();
+            assert!(error.contains(why), "{specs:?}: {error}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Archive, Contents, ElementType, Module, recovered_declarations};
+use incarnate_runtime::bytecode::{Archive, Contents, ElementType, Escaped, Module, recovered_declarations};
 use incarnate_runtime::session::{Signature, ValueInfo, ValueType};
 use incarnate_runtime::{Error, Result, ResultExt};
 use serde_json::{Value, json};
@@ -159,7 +159,9 @@ fn types(functions: &[Function]) -> String {
                 all => format!("[{}]", all.join(", ")),
             };
             let outputs = if is_worker { format!("Promise<{outputs}>") } else { outputs };
-            text += &format!("  /** `{}{signature}` */\n  {}({}): {outputs};\n", name, json!(name), inputs.join(", "));
+            // A name may have the characters that end a comment.
+            let comment = Escaped(&format!("{name}{signature}")).to_string().replace("*/", "* /");
+            text += &format!("  /** `{comment}` */\n  {}({}): {outputs};\n", json!(name), inputs.join(", "));
         }
         text += if is_worker { TYPES_WORKER } else { TYPES_MODEL };
     }

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    /// Creates the folder. The name is that of the test, by which tests of one process differ.
+    /// Creates the folder, whose name begins with that of the test.
     pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("incarnate-cli-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Scratch(path)
+        let folder = tempfile::Builder::new().prefix(&format!("incarnate-cli-{name}-")).tempdir().expect("a folder");
+        Scratch(folder.keep())
     }
 }
 

@@ -13,7 +13,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Removes calls of the plan, and lines of functions, one group after the other.
 pub(crate) fn minimize(text: &str, program: &Path) -> Result<String, Box<dyn Error>> {
-    let file = std::env::temp_dir().join(format!("minimize-{}.vmasm", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("case.vmasm");
     let kind = |text: &str| -> Result<String, Box<dyn Error>> {
         std::fs::write(&file, text)?;
         finding(program, &file)

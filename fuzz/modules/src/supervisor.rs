@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -166,9 +165,10 @@ impl Job<'_> {
 
 /// Returns a file that no other child has.
 fn errors_of_next_child() -> PathBuf {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("incarnate-module-fuzz-{}-{number}.errors", std::process::id()))
+    let file = tempfile::Builder::new().prefix("incarnate-module-fuzz-").suffix(".errors").tempfile();
+    // Without a temporary folder the child's errors go to a file that cannot be created either, which is reported.
+    file.and_then(|file| Ok(file.keep()?.1))
+        .unwrap_or_else(|_| std::env::temp_dir().join("incarnate-module-fuzz.errors"))
 }
 
 /// Returns the lines that a child prints.

@@ -39,15 +39,15 @@ fn with_sign(element_type: ElementType) -> ElementType {
     }
 }
 
-/// Creates a buffer view of a capsule's tensor, which the view keeps: in place if it is aligned, or else of a copy.
+/// Creates a buffer view of a capsule's tensor, which the view keeps: in place if it is aligned and in row-major
+/// order, or else of a copy.
 pub(super) fn import<'py>(device: &Device, capsule: &Bound<'py, PyAny>) -> PyResult<Bound<'py, HalBufferView>> {
     let py = capsule.py();
     if !capsule.is_instance_of::<pyo3::types::PyCapsule>() {
         return Err(PyTypeError::new_err("the object is no capsule of DLPack"));
     }
-    let taken = dlpack::take(capsule).map_err(|error| as_value_error(py, error))?;
-    let strided = || PyValueError::new_err("the tensor is strided; only dense row-major ones are supported");
-    let (imported, owner) = taken.ok_or_else(strided)?;
+    let taken = dlpack::take(capsule).map_err(|error| as_value_error(py, error));
+    let (imported, owner) = taken?;
     let bytes = imported.elements.bytes();
     let (data, length) = (bytes.cast::<u8>(), bytes.len());
     // SAFETY: `take` promises the bytes until the owner is dropped, for reading and writing. No slice of them is created here, and the

@@ -193,7 +193,7 @@ impl ParameterIndex {
 /// Returns the entry for Python; `files` are the handles of known files.
 fn entry_of(py: Python<'_>, entry: ParameterEntry, files: &[Py<FileHandle>]) -> PyResult<ParameterIndexEntry> {
     let file = match entry.storage() {
-        ParameterStorage::Splat(_) => None,
+        ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => None,
         ParameterStorage::File { file, .. } => {
             let known = files.iter().find(|handle| Arc::ptr_eq(&handle.get().file, file));
             Some(known.map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?)
@@ -371,6 +371,7 @@ impl ParameterIndex {
         for entry in entries {
             text += &match entry.storage() {
                 ParameterStorage::Splat(_) => format!("  splat of {} bytes: {}\n", entry.length(), entry.key()),
+                ParameterStorage::Unreadable(error) => format!("  cannot be read ({error}): {}\n", entry.key()),
                 ParameterStorage::File { file, offset } => {
                     format!("  {} bytes at {offset} of {}: {}\n", entry.length(), file.name(), entry.key())
                 }
@@ -422,7 +423,7 @@ impl ParameterIndexEntry {
     /// True for a repeated pattern.
     #[getter]
     fn is_splat(&self) -> bool {
-        self.file.is_none()
+        matches!(self.entry.storage(), ParameterStorage::Splat(_))
     }
 
     /// The file, and the offset of the first byte.
@@ -430,6 +431,7 @@ impl ParameterIndexEntry {
     fn file_storage(&self, py: Python<'_>) -> PyResult<(Py<FileHandle>, u64)> {
         match (&self.file, self.entry.storage()) {
             (Some(file), ParameterStorage::File { offset, .. }) => Ok((file.clone_ref(py), *offset)),
+            (_, ParameterStorage::Unreadable(error)) => Err(PyValueError::new_err(error.to_string())),
             _ => Err(PyValueError::new_err("Entry is not file storage based: it is a splat")),
         }
     }
@@ -449,11 +451,15 @@ impl ParameterIndexEntry {
         match self.entry.storage() {
             ParameterStorage::Splat(splat) => Ok(PyBytes::new(py, splat.pattern())),
             ParameterStorage::File { .. } => Err(PyValueError::new_err("Entry is not splat based: it is in a file")),
+            ParameterStorage::Unreadable(error) => Err(PyValueError::new_err(error.to_string())),
         }
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (key, length) = (self.entry.key(), self.entry.length());
+        if let ParameterStorage::Unreadable(error) = self.entry.storage() {
+            return Ok(format!("<ParameterIndexEntry '{key}' that cannot be read: {error}>"));
+        }
         if self.file.is_none() {
             let pattern = self.splat_pattern(py)?.repr()?;
             return Ok(format!("<ParameterIndexEntry '{key}' splat {pattern}:{length}>"));

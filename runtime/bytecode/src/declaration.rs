@@ -3,10 +3,12 @@
 //!
 //! They are text for people, which the compiler writes in one form; nothing depends on them for safety.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ConventionItem;
+use crate::value_names::{end_of_quoted, unquote};
 
 /// Attribute of a function: its declaration.
 pub const DECLARATION: &str = "iree.abi.declaration";
@@ -31,9 +33,9 @@ pub struct Declaration<'a> {
 /// An argument or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredValue<'a> {
-    /// The name, without `%`; empty where it has none. The compiler calls those that the model does not name `input0`,
+    /// The name, without `%` and quotes; empty where it has none. The compiler calls those that the model does not name `input0`,
     /// `output0` and so on.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// The type as it is written, such as `tensor<4xf32>`, `index` or `!hal.buffer`.
     pub ty: &'a str,
     /// The type, if it is a tensor's.
@@ -71,7 +73,7 @@ impl<'a> Declaration<'a> {
     /// Returns true if a value has a name that compilers do not generate.
     fn has_names(&self) -> bool {
         let has = |values: &[DeclaredValue<'_>], kind: &str| {
-            values.iter().enumerate().any(|(index, value)| !["", &generic_name(kind, index)].contains(&value.name))
+            values.iter().enumerate().any(|(index, value)| !["", &generic_name(kind, index)].contains(&&*value.name))
         };
         has(&self.arguments, "input") || has(&self.results, "output")
     }
@@ -125,21 +127,22 @@ pub fn split_tensor_type(text: &str) -> (Option<&str>, &str) {
 fn side(text: &str) -> Option<(Vec<DeclaredValue<'_>>, &str)> {
     let (_, text) = text.split_once('(')?;
     let mut values = Vec::new();
-    let (mut depth, mut start, mut previous) = (0usize, 0, ' ');
-    let mut is_quoted = false;
+    let (mut depth, mut start, mut previous, mut quoted) = (0usize, 0, ' ', 0);
     for (index, c) in text.char_indices() {
+        if index < quoted {
+            continue;
+        }
         match c {
-            // The values of attributes are quoted, and escape what would end them.
-            '"' if previous != '\\' => is_quoted = !is_quoted,
-            _ if is_quoted => {}
+            // Nothing in quotes separates values.
+            '"' => quoted = index + 1 + end_of_quoted(text.get(index + 1..)?)? + 1,
             '(' | '<' | '[' | '{' => depth += 1,
             ',' if depth == 0 => {
-                values.push(value(&text[start..index]));
+                values.push(value(&text[start..index])?);
                 start = index + 1;
             }
             ')' if depth == 0 => {
                 if !text[start..index].trim().is_empty() {
-                    values.push(value(&text[start..index]));
+                    values.push(value(&text[start..index])?);
                 }
                 return Some((values, &text[index + 1..]));
             }
@@ -153,11 +156,19 @@ fn side(text: &str) -> Option<(Vec<DeclaredValue<'_>>, &str)> {
     None
 }
 
-/// Reads `%name: tensor<4xf32> {attributes}`.
-fn value(text: &str) -> DeclaredValue<'_> {
-    let (name, rest) = match text.trim().strip_prefix('%').and_then(|text| text.split_once(':')) {
-        Some((name, rest)) => (name.trim(), rest.trim()),
-        None => ("", text.trim()),
+/// Reads `%name: tensor<4xf32> {attributes}`; the name may be quoted, as [`QuotedName`](crate::QuotedName) writes it.
+fn value(text: &str) -> Option<DeclaredValue<'_>> {
+    let (name, rest) = match text.trim().strip_prefix('%') {
+        Some(named) => match named.strip_prefix('"') {
+            Some(quoted) => {
+                let (name, rest) = unquote(quoted)?;
+                (name, rest.trim_start().strip_prefix(':')?.trim())
+            }
+            None => named
+                .split_once(':')
+                .map_or((Cow::Borrowed(""), text.trim()), |(name, rest)| (name.trim().into(), rest.trim())),
+        },
+        None => (Cow::Borrowed(""), text.trim()),
     };
     let (ty, attributes) = rest.split_once(" {").unwrap_or((rest, ""));
     let output = attributes.split_once(OUTPUT).and_then(|(_, rest)| {
@@ -165,7 +176,7 @@ fn value(text: &str) -> DeclaredValue<'_> {
         digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     });
     // An encoding within the type may have braces, too.
-    DeclaredValue { name, ty: ty.trim(), tensor: tensor(rest), output }
+    Some(DeclaredValue { name, ty: ty.trim(), tensor: tensor(rest), output })
 }
 
 /// Reads `tensor<4xf32>` and ignores what follows.

@@ -89,6 +89,7 @@ mod status;
 pub mod target_features;
 mod targets;
 pub mod trip_count;
+mod value_names;
 mod verified;
 mod verifier;
 #[cfg(feature = "text")]
@@ -121,4 +122,5 @@ pub use recovery::recovered_declarations;
 pub use signature::{Signature, ValueInfo, ValueType, wrong_argument_count};
 pub use status::{Error, Location, Result, ResultExt, StatusCode};
 pub use targets::ExecutableTarget;
+pub use value_names::{QuotedName, find_value, identifier_of, identifiers};
 pub use verified::VerifiedModule;

@@ -6,11 +6,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::declaration::{
-    BUFFER_VIEW, COARSE_FENCES, Declaration, DeclaredValue, INVOCATION_MODEL, declaration_of, generic_name,
-};
+use crate::declaration::{BUFFER_VIEW, COARSE_FENCES, Declaration, DeclaredValue, INVOCATION_MODEL, declaration_of};
 use crate::index_map::IndexMap;
 use crate::recovery::has_replaceable_floats;
+use crate::value_names::{self, QuotedName};
 use crate::{ConventionItem, ElementType, Module};
 
 /// The names and types of what a function takes and returns.
@@ -79,8 +78,10 @@ impl Signature {
         let parsed = declaration.and_then(Declaration::parse).filter(|parsed| parsed.agrees_with(arguments, results));
         let parsed = parsed.unwrap_or(Declaration { arguments: Vec::new(), results: Vec::new() });
         let all = |items: &[ConventionItem], declared: &[DeclaredValue<'_>], generic: &str| {
-            let rows = items.iter().enumerate();
-            rows.map(|(index, item)| ValueInfo::new(*item, declared.get(index), generic, index)).collect()
+            let name = |index: usize| declared.get(index).map_or_else(String::new, |value| value.name.as_ref().into());
+            let names = value_names::unique((0..items.len()).map(name).collect(), generic);
+            let rows = items.iter().zip(names).enumerate();
+            rows.map(|(index, (item, name))| ValueInfo::new(*item, declared.get(index), name)).collect()
         };
         Signature {
             inputs: all(arguments, &parsed.arguments, "input"),
@@ -127,16 +128,13 @@ pub(crate) fn convention(module: &Module, function: u32) -> Option<(Vec<Conventi
 }
 
 impl ValueInfo {
-    fn new(item: ConventionItem, declared: Option<&DeclaredValue<'_>>, generic: &str, index: usize) -> ValueInfo {
-        let name = match declared.map_or("", |value| value.name) {
-            "" => generic_name(generic, index),
-            name => name.into(),
-        };
+    fn new(item: ConventionItem, declared: Option<&DeclaredValue<'_>>, name: String) -> ValueInfo {
         let output = declared.and_then(|value| value.output).filter(|_| item == ConventionItem::Ref);
         ValueInfo { name, value_type: ValueType::new(item, declared), output }
     }
 
-    /// Returns the name that the model gives the value; `input0`, `output0` and so on if it gives none.
+    /// Returns the name that the model gives the value; `input0`, `output0` and so on if it gives none, or the same as to an earlier
+    /// value. No other input or output of the function has it. [`find_value`](crate::find_value) finds a value by the text of a user.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -233,7 +231,7 @@ impl fmt::Display for ValueType {
 
 impl fmt::Display for ValueInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.value_type)
+        write!(f, "{}: {}", QuotedName(&self.name), self.value_type)
     }
 }
 

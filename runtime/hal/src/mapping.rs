@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_mapping_has_the_contents_of_the_file() {
-        let path = std::env::temp_dir().join(format!("incarnate-mapping-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
         std::fs::write(&path, b"contents").unwrap();
         let contents = MappedFile::contents(&path).unwrap();
         assert!(contents.as_bytes().is_none());

@@ -67,6 +67,8 @@ impl<'a> ArchiveWriter<'a> {
     /// # Errors
     /// Errors of writing and of reading the parameters; RESOURCE_EXHAUSTED if lengths exceed 64 bits.
     pub fn write(&self, writer: &mut dyn Write) -> Result<()> {
+        // From here on each parameter is a splat or in a file.
+        self.index.entries().iter().try_for_each(ParameterEntry::check_readable)?;
         let layout = Layout::of(self.index.entries(), self.alignment)
             .ok_or_else(|| Error::resource_exhausted("the parameters together exceed a length of 64 bits"))?;
         let mut out = Counter { writer, written: 0 };
@@ -109,7 +111,7 @@ impl Layout {
         for entry in entries {
             let (size, offset) = match entry.storage() {
                 ParameterStorage::Splat(_) => (irpa::SPLAT_BYTES, None),
-                ParameterStorage::File { .. } => {
+                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
                     let offset = storage_length.checked_next_multiple_of(alignment)?;
                     storage_length = offset.checked_add(entry.length())?;
                     (irpa::DATA_BYTES, Some(offset))
@@ -148,7 +150,9 @@ impl Layout {
             out.pad_to(out.written.next_multiple_of(irpa::ENTRY_ALIGNMENT as u64))?;
             let (kind, size, alignment) = match entry.storage() {
                 ParameterStorage::Splat(_) => (irpa::SPLAT, irpa::SPLAT_BYTES, 0),
-                ParameterStorage::File { .. } => (irpa::DATA, irpa::DATA_BYTES, self.alignment),
+                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
+                    (irpa::DATA, irpa::DATA_BYTES, self.alignment)
+                }
             };
             out.write(&(size as u64).to_le_bytes())?;
             out.write(&kind.to_le_bytes())?;
@@ -168,7 +172,7 @@ impl Layout {
                     out.write(&pattern)?;
                     out.write(&[length])?;
                 }
-                ParameterStorage::File { .. } => {
+                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
                     out.write(&offset.unwrap_or_default().to_le_bytes())?;
                     out.write(&entry.length().to_le_bytes())?;
                 }

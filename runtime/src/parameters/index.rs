@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::file::ParameterFile;
 use super::shown;
-use crate::{Error, Result};
+use crate::{Error, Result, ResultExt};
 
 /// A repeated pattern that stands for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum ParameterStorage {
         /// Offset of the first byte in the file.
         offset: u64,
     },
+    /// A parameter of an archive that cannot be read, for this reason; its length is 0. The archive's other parameters can.
+    Unreadable(Error),
 }
 
 /// Type and shape of a tensor parameter, as far as the archive describes them.
@@ -120,6 +122,13 @@ impl ParameterEntry {
         Ok(ParameterEntry { key, metadata: Vec::new(), length, storage, tensor: None })
     }
 
+    /// Creates a parameter whose every use is the error.
+    #[must_use]
+    pub fn unreadable(key: impl Into<String>, error: Error) -> ParameterEntry {
+        let storage = ParameterStorage::Unreadable(error);
+        ParameterEntry { key: key.into(), metadata: Vec::new(), length: 0, storage, tensor: None }
+    }
+
     /// Attaches the archive's metadata of the parameter, whose meaning is the user's.
     #[must_use]
     pub fn with_metadata(self, metadata: Vec<u8>) -> ParameterEntry {
@@ -168,8 +177,22 @@ impl ParameterEntry {
         self.tensor.as_ref()
     }
 
+    /// Checks that the parameter can be read.
+    ///
+    /// # Errors
+    /// The archive's reason why not, with the key.
+    pub fn check_readable(&self) -> Result<()> {
+        match &self.storage {
+            ParameterStorage::Unreadable(error) => {
+                Err(error.clone()).context(|| format!("parameter '{}'", shown(&self.key)))
+            }
+            ParameterStorage::Splat(_) | ParameterStorage::File { .. } => Ok(()),
+        }
+    }
+
     /// Checks that a range lies within the parameter.
     pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<()> {
+        self.check_readable()?;
         if offset.checked_add(length).is_some_and(|end| end <= self.length) {
             return Ok(());
         }
@@ -178,7 +201,7 @@ impl ParameterEntry {
             shown(&self.key),
             self.length,
             match &self.storage {
-                ParameterStorage::Splat(_) => String::new(),
+                ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => String::new(),
                 ParameterStorage::File { file, .. } => format!(" in '{}'", file.name()),
             }
         )))
@@ -187,8 +210,9 @@ impl ParameterEntry {
     /// Reads the bytes.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if memory is short; errors of reading.
+    /// RESOURCE_EXHAUSTED if memory is short; errors of reading; the reason why the parameter cannot be read.
     pub fn read(&self) -> Result<Vec<u8>> {
+        self.check_readable()?;
         let length = usize::try_from(self.length).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| {
@@ -200,6 +224,7 @@ impl ParameterEntry {
                 bytes.resize(length, 0);
                 file.read_bytes(*offset, &mut bytes)?;
             }
+            ParameterStorage::Unreadable(_) => {}
         }
         Ok(bytes)
     }

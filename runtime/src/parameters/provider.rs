@@ -194,6 +194,8 @@ fn copy_in(entry: &ParameterEntry, span: &ParameterSpan, target: (Arc<Buffer>, u
             let source = (file.file().clone(), offset.saturating_add(span.parameter_offset));
             transfers.read(source, target, span.length);
         }
+        // `find_range` has returned the reason.
+        ParameterStorage::Unreadable(_) => {}
     }
 }
 

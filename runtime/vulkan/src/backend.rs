@@ -436,15 +436,15 @@ mod tests {
 
     #[test]
     fn compiled_pipelines_are_kept_for_the_next_process() {
-        let folder = std::env::temp_dir().join(format!("incarnate-vulkan-{}", std::process::id()));
-        let options = VulkanOptions { cache_folder: Some(folder.clone()), ..VulkanOptions::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let options = VulkanOptions { cache_folder: Some(folder.path().to_owned()), ..VulkanOptions::default() };
         let Some(first) = backend(&options) else { return };
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/executables/kernels.vulkan-spirv-fb");
         // The package of this crate alone does not contain the file.
         let Ok(data) = std::fs::read(path) else { return };
         let executable = first.prepare(VULKAN_DESCRIPTORS, &data, &[]).unwrap();
         assert_eq!(executable.functions().len(), 3);
-        let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         drop((executable, first));
         let whole = std::fs::read(&file).unwrap();
         // A damaged file is ignored.
@@ -453,6 +453,5 @@ mod tests {
             let again = backend(&options).unwrap();
             again.prepare(VULKAN_DESCRIPTORS, &data, &[1, 2, 3]).unwrap();
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -5,10 +5,11 @@
 #![allow(unsafe_code, reason = "calls Vulkan")]
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ash::vk;
 
@@ -124,18 +125,36 @@ fn read(file: &Path) -> Option<Vec<u8>> {
     is_whole.then(|| data.to_vec())
 }
 
+/// The names that are tried: more than threads and containers that write at once leave.
+const MOST_NAMES: u32 = 1 << 10;
+
+fn scratch_path(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!(".{number}.tmp"))
+}
+
+/// Creates a file that no other process and no other thread has: it must not exist. The number of the process would not tell
+/// containers that share the folder from each other.
+fn create_scratch(folder: &Path) -> std::io::Result<(PathBuf, File)> {
+    for number in 0..MOST_NAMES {
+        let path = scratch_path(folder, number);
+        match File::options().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            created => return Ok((path, created?)),
+        }
+    }
+    Err(std::io::ErrorKind::AlreadyExists.into())
+}
+
 /// Replaces a file as a whole.
 fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let scratch = folder.join(format!(".{}-{number}.tmp", std::process::id()));
+    let (scratch, mut created) = create_scratch(folder)?;
     let mut bytes = MAGIC.to_vec();
     bytes.extend((data.len() as u64).to_le_bytes());
     bytes.extend(checksum(data).to_le_bytes());
     bytes.extend(data);
-    let result = fs::write(&scratch, &bytes).and_then(|()| fs::rename(&scratch, file));
+    let result = created.write_all(&bytes).and_then(|()| fs::rename(&scratch, file));
     if result.is_err() {
         let _ = fs::remove_file(&scratch);
     }
@@ -149,7 +168,8 @@ mod tests {
 
     #[test]
     fn damaged_files_are_ignored_and_replaced() {
-        let folder = std::env::temp_dir().join(format!("incarnate-pipeline-cache-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("cache");
         let file = folder.join("a.cache");
         assert_eq!(read(&file), None);
         let data: Vec<u8> = (0..=255).cycle().take(1003).collect();
@@ -169,6 +189,12 @@ mod tests {
         write(&file, &data[..10]).unwrap();
         assert_eq!(read(&file).as_deref(), Some(&data[..10]));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
+        // A process of the same id, in another container, writes under the first names.
+        for number in 0..3 {
+            fs::write(scratch_path(&folder, number), "another's").unwrap();
+        }
+        write(&file, &data).unwrap();
+        assert_eq!(read(&file).as_deref(), Some(&data[..]));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
     }
 }

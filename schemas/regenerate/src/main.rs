@@ -29,11 +29,8 @@ fn main() -> ExitCode {
 /// Returns true if the checked-in files equal flatc's output; writes them first, unless `check`.
 fn run(check: bool) -> io::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let scratch = env::temp_dir().join(format!("incarnate-regenerate-{}", std::process::id()));
-    fs::create_dir_all(&scratch)?;
-    let result = compare_all(&root, &scratch, check);
-    fs::remove_dir_all(&scratch)?;
-    result
+    let scratch = tempfile::tempdir()?;
+    compare_all(&root, scratch.path(), check)
 }
 
 fn compare_all(root: &Path, scratch: &Path, check: bool) -> io::Result<bool> {

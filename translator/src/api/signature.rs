@@ -81,7 +81,7 @@ impl<'m> Signature<'m> {
         });
         let rows: Vec<(Export<'m>, u32)> = callable.collect();
         let names: Vec<&str> = rows.iter().map(|(export, _)| export.local_name).collect();
-        let idents = methods.claim_all(&names, Case::Snake, |_| "function".to_owned());
+        let idents = methods.claim_all(&names, Case::Snake, "function");
         let rows = rows.into_iter().zip(idents);
         let signature = |((export, ordinal), method): ((Export<'m>, u32), Ident)| {
             let recovered = recovered.get(export.function).map(String::as_str);
@@ -125,10 +125,10 @@ impl<'m> Signature<'m> {
     }
 }
 
-/// Returns inputs or outputs with names of a scope.
+/// Claims an identifier for each input or output: a name that is one keeps it, whatever other names become.
 fn values(infos: Vec<ValueInfo>, scope: &mut Scope, generic: &str, kind: impl Fn(&ValueInfo) -> Kind) -> Vec<Value> {
     let names: Vec<&str> = infos.iter().map(ValueInfo::name).collect();
-    let idents = scope.claim_all(&names, Case::Snake, |index| format!("{generic}{index}"));
+    let idents = scope.claim_each(&names, Case::Snake, |index| format!("{generic}{index}"));
     let values = infos.into_iter().zip(idents);
     values.map(|(info, ident)| Value { ident, kind: kind(&info), info }).collect()
 }

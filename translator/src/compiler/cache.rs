@@ -1,13 +1,18 @@
 //! The compiled models in the user's cache.
+//!
+//! An entry is the file `models/KEY/CHECKSUM/NAME.vmfb`. The key stands for all inputs of the compilation, and the checksum for the
+//! contents of the module, so that a damaged entry is none. Entries appear by a rename of a folder whose name no other process
+//! has. Process ids are not unique: containers that share a cache may each have a process of the same id.
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_bytecode::{Error, Result};
+use tempfile::{Builder, TempDir};
 
-use super::source::hash_of;
+use super::source::hash_of_file;
 use super::with_path;
 
 /// Returns Incarnate's folder in the user's cache.
@@ -22,67 +27,177 @@ pub fn cache_folder() -> Result<PathBuf> {
     Ok(base.ok_or_else(none)?.join("incarnate"))
 }
 
-/// The folder of compiled models: one folder for each key, with one module.
+/// The folder of compiled models. It need not exist.
 #[derive(Debug)]
 pub(super) struct Cache(PathBuf);
 
 impl Cache {
+    /// Returns the cache in [`cache_folder`].
     pub(super) fn open() -> Result<Cache> {
-        let root = cache_folder()?.join("models");
-        with_path(fs::create_dir_all(&root), "creating", &root)?;
-        Ok(Cache(root))
+        Ok(Cache(cache_folder()?.join("models")))
     }
 
-    fn path(&self, key: &str, name: &str) -> PathBuf {
-        self.0.join(key).join(format!("{name}.vmfb"))
-    }
-
-    /// Returns the module of a key, if it is there.
+    /// Returns the module of a key, if it is there as it was written. Removes entries that have changed.
     pub(super) fn find(&self, key: &str, name: &str) -> Option<PathBuf> {
-        Some(self.path(key, name)).filter(|path| path.is_file())
+        let mut entries: Vec<PathBuf> = fs::read_dir(self.0.join(key)).ok()?.flatten().map(|row| row.path()).collect();
+        // The compiler may write different bytes in each of two concurrent runs; the same ones are taken every time.
+        entries.sort();
+        entries.into_iter().find_map(|entry| {
+            let module = entry.join(file_name(name));
+            let found = hash_of_file(&module);
+            if found.as_ref().is_ok_and(|hash| entry.ends_with(checksum(*hash))) {
+                return Some(module);
+            }
+            let is_damaged = match found {
+                Ok(_) => true,
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+            };
+            if is_damaged {
+                // In a cache that cannot be written, the entry stays and is a miss again.
+                let _ = fs::remove_dir_all(&entry);
+            }
+            None
+        })
     }
 
-    /// Moves a module from a scratch folder into the cache.
-    pub(super) fn keep(&self, module: &Path, key: &str, name: &str) -> Result<PathBuf> {
-        let path = self.path(key, name);
+    /// Moves a module from a scratch folder of the cache to the entry of a key. After an error it is where it was.
+    pub(super) fn keep(&self, scratch: &Scratch, module: &Path, key: &str, name: &str) -> Result<PathBuf> {
+        let sum = checksum(with_path(hash_of_file(module), "reading", module)?);
+        let complete = scratch.path(&sum);
+        with_path(fs::create_dir(&complete), "creating", &complete)?;
+        let within = complete.join(file_name(name));
+        with_path(fs::rename(module, &within), "writing", &within)?;
+        let published = self.publish(&complete, key, name, &sum);
+        if published.is_err() {
+            // Should this fail, too, the caller does not find the module and says so.
+            let _ = fs::rename(&within, module);
+        }
+        published
+    }
+
+    /// Renames a complete entry to its place.
+    fn publish(&self, complete: &Path, key: &str, name: &str, sum: &str) -> Result<PathBuf> {
         let folder = self.0.join(key);
         with_path(fs::create_dir_all(&folder), "creating", &folder)?;
-        // A rename within a file system is atomic: another process finds all of the file or none.
-        with_path(fs::rename(module, &path), "writing", &path)?;
-        Ok(path)
+        let entry = folder.join(sum);
+        // A rename within a file system is atomic: another process finds all of the entry or none of it.
+        if let Err(error) = fs::rename(complete, &entry) {
+            // Another process has written the same bytes meanwhile, or an entry is damaged, which `find` removes.
+            if let Some(module) = self.find(key, name) {
+                return Ok(module);
+            }
+            with_path(fs::rename(complete, &entry).map_err(|_| error), "writing", &entry)?;
+        }
+        Ok(entry.join(file_name(name)))
     }
 
-    /// Creates an empty folder that is removed when the value is dropped.
+    /// Creates an empty folder in the cache.
     pub(super) fn scratch(&self) -> Result<Scratch> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let path = self.0.join(format!(".{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        with_path(fs::create_dir_all(&path), "creating", &path)?;
-        Ok(Scratch(path))
+        with_path(fs::create_dir_all(&self.0), "creating", &self.0)?;
+        let mut builder = Builder::new();
+        builder.prefix(".scratch-");
+        // What is moved out of it has the permissions of an ordinary new folder.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        Ok(Scratch(with_path(builder.tempdir_in(&self.0), "writing to", &self.0)?))
     }
 }
 
-/// A temporary folder.
+fn file_name(name: &str) -> String {
+    format!("{name}.vmfb")
+}
+
+fn checksum(hash: u128) -> String {
+    format!("{hash:032x}")
+}
+
+/// A folder that no other process has, and that is removed when the value is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(super) struct Scratch(TempDir);
 
 impl Scratch {
+    /// Creates an empty folder among the temporary files of the system.
+    pub(super) fn temporary() -> Result<Scratch> {
+        let folder = env::temp_dir();
+        let created = Builder::new().prefix("incarnate-").tempdir_in(&folder);
+        Ok(Scratch(with_path(created, "creating a folder in the folder of temporary files (TMPDIR)", &folder)?))
+    }
+
     pub(super) fn folder(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A folder that cannot be removed only takes space.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
 
-/// Returns 128 bits in hexadecimal that stand for the contents of a model and other inputs of its compilation.
-pub(super) fn key(model: &Path, others: &[&str]) -> Result<String> {
-    Ok(format!("{:032x}", hash_of(model, &[others, &[env!("CARGO_PKG_VERSION")]].concat())?))
+    fn cache() -> (TempDir, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache(folder.path().join("models"));
+        (folder, cache)
+    }
+
+    fn keep(cache: &Cache, scratch: &Scratch, contents: &str, key: &str) -> PathBuf {
+        let module = scratch.path("model.vmfb");
+        fs::write(&module, contents).unwrap();
+        cache.keep(scratch, &module, key, "net").unwrap()
+    }
+
+    fn contents(cache: &Cache, key: &str) -> Option<String> {
+        cache.find(key, "net").map(|path| fs::read_to_string(path).unwrap())
+    }
+
+    /// Two processes of one id, each in a namespace of its own, are here two values of one process.
+    #[test]
+    fn concurrent_compilations_have_folders_of_their_own() {
+        let (_folder, cache) = cache();
+        let (first, second) = (cache.scratch().unwrap(), cache.scratch().unwrap());
+        assert_ne!(first.folder(), second.folder());
+        fs::write(first.path("model.vmfb"), "one").unwrap();
+        fs::write(second.path("model.vmfb"), "two").unwrap();
+        for (scratch, key) in [(&first, "a"), (&second, "b")] {
+            cache.keep(scratch, &scratch.path("model.vmfb"), key, "net").unwrap();
+        }
+        assert_eq!((contents(&cache, "a").as_deref(), contents(&cache, "b").as_deref()), (Some("one"), Some("two")));
+        drop((first, second));
+        assert_eq!(fs::read_dir(&cache.0).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn damaged_entries_are_misses_and_are_replaced() {
+        let (_folder, cache) = cache();
+        let path = keep(&cache, &cache.scratch().unwrap(), "module", "key");
+        assert_eq!(cache.find("key", "net"), Some(path.clone()));
+        for damaged in ["modulf", "modul", ""] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(cache.find("key", "net"), None, "{damaged}");
+            assert_eq!(keep(&cache, &cache.scratch().unwrap(), "module", "key"), path);
+            assert_eq!(contents(&cache, "key").as_deref(), Some("module"));
+        }
+        // One that is damaged between the search and the end of the compilation.
+        fs::write(&path, "other").unwrap();
+        keep(&cache, &cache.scratch().unwrap(), "module", "key");
+        assert_eq!(contents(&cache, "key").as_deref(), Some("module"));
+        // One whose module is gone.
+        fs::remove_file(&path).unwrap();
+        assert_eq!(cache.find("key", "net"), None);
+        keep(&cache, &cache.scratch().unwrap(), "module", "key");
+        assert_eq!(contents(&cache, "key").as_deref(), Some("module"));
+    }
+
+    #[test]
+    fn of_two_concurrent_results_one_is_kept() {
+        let (_folder, cache) = cache();
+        let (first, second) = (cache.scratch().unwrap(), cache.scratch().unwrap());
+        assert_eq!(keep(&cache, &first, "module", "key"), keep(&cache, &second, "module", "key"));
+        keep(&cache, &cache.scratch().unwrap(), "other bytes", "key");
+        assert!(["module", "other bytes"].contains(&contents(&cache, "key").unwrap().as_str()));
+        assert_eq!(contents(&cache, "key"), contents(&cache, "key"));
+    }
 }

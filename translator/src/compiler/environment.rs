@@ -6,10 +6,12 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use incarnate_bytecode::{Error, Result};
+use tempfile::{Builder, NamedTempFile};
 
 use super::{PROGRAM, cache_folder, in_path, run, with_path};
 
@@ -43,9 +45,13 @@ pub fn set_up(mut say: impl FnMut(&str)) -> Result<PathBuf> {
             "python3 is not in PATH: install Python 3.10 or later (https://www.python.org), then try again",
         )
     })?;
-    let folder = cache.join(format!("environment-{}", std::process::id()));
     with_path(fs::create_dir_all(&cache), "creating", &cache)?;
-    let incomplete = Incomplete(&folder);
+    let mut builder = Builder::new();
+    builder.prefix("environment-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    let incomplete = with_path(builder.tempdir_in(&cache), "writing to", &cache)?;
+    let folder = incomplete.path().to_owned();
     let mut step = |text: String, command: &mut Command| {
         say(&text);
         let done = run(command)?;
@@ -69,7 +75,8 @@ pub fn set_up(mut say: impl FnMut(&str)) -> Result<PathBuf> {
         compiler_in(&folder).ok_or_else(|| Error::unavailable(format!("'{}' has no {PROGRAM}", folder.display())))?;
     step(format!("starting '{}'", program.display()), Command::new(&program).arg("--version"))?;
     publish(&cache, &format!("{packages}\n{}\n", folder.display()))?;
-    core::mem::forget(incomplete);
+    // It is complete, and stays.
+    let _ = incomplete.keep();
     Ok(program)
 }
 
@@ -80,22 +87,14 @@ fn record(cache: &Path) -> PathBuf {
 
 /// Writes the record: a rename within a file system is atomic.
 fn publish(cache: &Path, text: &str) -> Result<()> {
-    let temporary = cache.join(format!(".environment-{}", std::process::id()));
-    with_path(fs::write(&temporary, text), "writing", &temporary)?;
-    with_path(fs::rename(&temporary, record(cache)), "writing", &record(cache))
+    let written = NamedTempFile::new_in(cache).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.persist(record(cache)).map(drop).map_err(|error| error.error)
+    });
+    with_path(written, "writing", &record(cache))
 }
 
 fn compiler_in(folder: &Path) -> Option<PathBuf> {
     let program = folder.join(PROGRAMS).join(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX));
     Some(program).filter(|program| program.is_file())
-}
-
-/// The folder of an environment that is removed unless it becomes complete.
-struct Incomplete<'a>(&'a Path);
-
-impl Drop for Incomplete<'_> {
-    fn drop(&mut self) {
-        // A folder that cannot be removed only takes space.
-        let _ = fs::remove_dir_all(self.0);
-    }
 }

@@ -62,9 +62,8 @@ mod tests {
 
     #[test]
     fn refused_models_are_named_as_what_they_are() {
-        let folder = std::env::temp_dir().join(format!("incarnate-refused-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("net.onnx");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("net.onnx");
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
         let pointer = b"version https://git-lfs.github.com/spec/v1\n";
         for (contents, named) in [
@@ -79,6 +78,5 @@ mod tests {
             let error = explain_refused(&path, Error::invalid_argument("first")).to_string();
             assert!(error.contains(named), "{error}");
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,28 +1,33 @@
 //! IREE's compiler: from a model to a module.
 //!
 //! `iree-compile` and `iree-import-onnx` are programs of the Python package `iree-base-compiler`. They are found and run here;
-//! what they compile is kept in the user's cache, by the contents of the model, the target and the compiler.
+//! what they compile is kept in the user's cache, by all that the module depends on. Without a cache it is compiled every time.
 
 mod cache;
 mod environment;
+mod failure;
 mod format;
+mod key;
 mod onnx;
 mod prepare;
+mod processor;
 mod source;
 mod target;
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::UNIX_EPOCH;
 
-use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
+use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt, StatusCode};
 
 use crate::config::failed;
 use cache::{Cache, Scratch};
+use failure::Subject;
+use key::Inputs;
 use prepare::Prepared;
 
 pub use cache::cache_folder;
@@ -40,10 +45,9 @@ const PROGRAM: &str = "iree-compile";
 const IMPORTER: &str = "iree-import-onnx";
 /// What to type if there is no compiler.
 pub(crate) const INSTALL: &str = "`incarnate compile --setup` installs it";
+
 /// The name of the program that prints MLIR bytecode as text, in the same package.
 const PRINTER: &str = "iree-opt";
-/// What is done to a model before it is compiled, as a part of the key of the result: changes with `prepare`.
-const PREPARATION: &str = "prepared 1";
 /// The most bytes of a model in MLIR bytecode that is printed as text for the names of its inputs; the text of weights has twice the
 /// bytes.
 const PRINTED: u64 = 64 << 20;
@@ -55,12 +59,70 @@ pub struct Compiler {
 }
 
 /// What happens in a compilation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The compiler starts, which takes from a second to minutes.
     Starting,
     /// The compiler lacks operations on a type of floats for the target, and starts again with f32 for all of them.
     TakingF32(LackingFloat),
+    /// The module is not kept for the next time.
+    NotKept(NotKept),
+}
+
+/// Why a module is not kept in the user's cache. Its text is a note for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotKept(String);
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "compiled models are not kept: {}", self.0)
+    }
+}
+
+/// The module of a model.
+#[derive(Debug)]
+pub struct Compiled {
+    path: PathBuf,
+    /// The folder of a module that is not in the cache.
+    scratch: Option<Scratch>,
+}
+
+impl Compiled {
+    /// Returns the path of the module. If it [is kept](Compiled::is_kept), the file stays as it is for as long as it is not
+    /// deleted; else it is deleted with this value.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true if the module is in the user's cache.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.scratch.is_none()
+    }
+}
+
+impl Compiled {
+    /// Moves the module to the cache; after an error it is where it was.
+    fn kept(self, cache: &Cache, key: &str, name: &str) -> (Compiled, Option<Error>) {
+        let kept = self.scratch.as_ref().map(|scratch| cache.keep(scratch, &self.path, key, name));
+        match kept {
+            Some(Ok(path)) => (Compiled { path, scratch: None }, None),
+            Some(Err(error)) => (self, Some(error)),
+            None => (self, None),
+        }
+    }
+}
+
+/// One compilation.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    model: &'a Path,
+    format: ModelFormat,
+    /// The flags of the target and those of the user.
+    arguments: &'a [String],
+    /// Whether flags may name files, whose relative paths start at the current folder.
+    names_files: bool,
 }
 
 impl Compiler {
@@ -89,8 +151,8 @@ impl Compiler {
         &self.program
     }
 
-    /// Compiles a model, or finds the result of an earlier compilation in the user's cache. Returns the path of the module there,
-    /// which stays as it is for as long as it is not deleted. `notify` is told what happens, unless the result is in the cache.
+    /// Compiles a model, or finds the result of an earlier compilation in the user's cache. `notify` is told what happens, unless
+    /// the result is in the cache. Where there is no cache, or none that can be written, the module goes to a temporary folder.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if the file is not a model; the compiler's first error as INVALID_ARGUMENT, with the line of the model
@@ -101,66 +163,78 @@ impl Compiler {
         target: &Target,
         flags: &[String],
         mut notify: impl FnMut(Event),
-    ) -> Result<PathBuf> {
+    ) -> Result<Compiled> {
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
-        let cache = Cache::open()?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
-        let key = cache::key(model, &[&arguments.join("\n"), &self.identity(), PREPARATION])?;
+        let job = Job { model, format, arguments: &arguments, names_files: key::names_files(flags) };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
-        if let Some(module) = cache.find(&key, name) {
-            return Ok(module);
+        if job.names_files {
+            // The flags are the user's: a note would say nothing new.
+            notify(Event::Starting);
+            return self.compile_into(Scratch::temporary()?, &job, &mut notify);
         }
+        let importer = if format == ModelFormat::Onnx { self.importer().ok() } else { None };
+        let programs: Vec<&Path> = [Some(self.program()), importer.as_deref()].into_iter().flatten().collect();
+        let current_key = || Inputs::new(name, &arguments, &programs).key(model);
+        let key = current_key()?;
+        let cache = Cache::open();
+        if let Some(path) = cache.as_ref().ok().and_then(|cache| cache.find(&key, name)) {
+            return Ok(Compiled { path, scratch: None });
+        }
+        let opened = cache.and_then(|cache| Ok((cache.scratch()?, cache)));
         notify(Event::Starting);
-        let scratch = cache.scratch()?;
-        let compiled = self.compile_into(&scratch, model, format, arguments, flags.is_empty(), &mut notify);
-        let compiled = compiled.map_err(|error| format::explain_refused(model, error));
-        let compiled = compiled.context(|| format!("compiling '{}'", model.display()))?;
-        cache.keep(&compiled, &key, name)
-    }
-
-    /// Returns what tells a compiler from other versions of it: a version's installation writes the program anew.
-    fn identity(&self) -> String {
-        let metadata = fs::metadata(&self.program).ok();
-        let modified = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
-        let modified = modified.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()));
-        format!("{} {:?} {:?}", self.program.display(), metadata.map(|metadata| metadata.len()), modified)
-    }
-
-    /// `is_plain` says that no flag of the user's names files relative to the current folder.
-    fn compile_into(
-        &self,
-        scratch: &Scratch,
-        model: &Path,
-        format: ModelFormat,
-        mut arguments: Vec<String>,
-        is_plain: bool,
-        notify: &mut dyn FnMut(Event),
-    ) -> Result<PathBuf> {
-        let output = scratch.path("model.vmfb");
-        let mut source = match format {
-            ModelFormat::Onnx => Input::InFolder(self.import(scratch, model)?),
-            ModelFormat::Mlir | ModelFormat::MlirBytecode => match self.prepared(scratch, model, format) {
-                Some(prepared) if is_plain => Input::InFolder(prepared),
-                Some(prepared) => Input::Piped(prepared),
-                None => Input::Model(model.to_owned()),
+        let not_kept = match opened {
+            Ok((scratch, cache)) => match self.compile_into(scratch, &job, &mut notify) {
+                // A model or a compiler that was replaced meanwhile may be what was compiled or run.
+                Ok(compiled) if current_key().ok().as_ref() != Some(&key) => return Ok(compiled),
+                Ok(compiled) => {
+                    let (compiled, error) = compiled.kept(&cache, &key, name);
+                    error.into_iter().for_each(|error| notify(Event::NotKept(NotKept(error.to_string()))));
+                    return Ok(compiled);
+                }
+                // The folder of temporary files may have space.
+                Err(error) if error.code() == StatusCode::ResourceExhausted => error,
+                Err(error) => return Err(error),
             },
+            Err(error) => error,
         };
+        notify(Event::NotKept(NotKept(not_kept.to_string())));
+        self.compile_into(Scratch::temporary()?, &job, &mut notify)
+    }
+
+    /// Compiles in a folder, which the result keeps.
+    fn compile_into(&self, scratch: Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<Compiled> {
+        let compiled = self.compiled_in(&scratch, job, notify);
+        let compiled = compiled.map_err(|error| format::explain_refused(job.model, error));
+        let path = compiled.context(|| format!("compiling '{}'", job.model.display()))?;
+        Ok(Compiled { path, scratch: Some(scratch) })
+    }
+
+    fn compiled_in(&self, scratch: &Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<PathBuf> {
+        let output = scratch.path("model.vmfb");
+        let mut source = match job.format {
+            ModelFormat::Onnx => Some(self.import(scratch, job.model)?),
+            ModelFormat::Mlir | ModelFormat::MlirBytecode => self.prepared(scratch, job),
+        }
+        .map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
+        let mut arguments = job.arguments.to_vec();
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
-        if !done.status.success() && format != ModelFormat::Onnx && source.path() != model {
+        if !done.status.success() && job.format != ModelFormat::Onnx && source.path() != job.model {
             // The changes are no reason to fail, and errors are about the model as it is.
-            source = Input::Model(model.to_owned());
+            source = Input::Model(job.model.to_owned());
             done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         }
         if done.status.success() && output.exists() {
             return Ok(output);
         }
-        let nodes = match format {
-            ModelFormat::Onnx => fs::read(model).map(|bytes| onnx::nodes(&bytes)).unwrap_or_default(),
+        let nodes = match job.format {
+            ModelFormat::Onnx => fs::read(job.model).map(|bytes| onnx::nodes(&bytes)).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Err(compile_error(&done, source.path(), format, &nodes))
+        let subject = Subject { source: source.path(), named: &source.named(), format: job.format, nodes: &nodes };
+        Err(failure::of_compiler(&done, &subject))
     }
 
     /// Runs the compiler, again with f32 for each type of floats that it lacks operations on.
@@ -184,9 +258,10 @@ impl Compiler {
     }
 
     /// Writes the text of a model as it is compiled; `None` if there is nothing to change.
-    fn prepared(&self, scratch: &Scratch, model: &Path, format: ModelFormat) -> Option<PathBuf> {
+    fn prepared(&self, scratch: &Scratch, job: &Job<'_>) -> Option<PathBuf> {
+        let model = job.model;
         let path = scratch.path(&format!("{}.mlir", model.file_stem()?.to_string_lossy()));
-        let text = match format {
+        let text = match job.format {
             ModelFormat::MlirBytecode => self.printed(scratch, model)?,
             ModelFormat::Mlir | ModelFormat::Onnx => fs::read(model).ok()?,
         };
@@ -212,21 +287,24 @@ impl Compiler {
         fs::read(&text).ok()
     }
 
-    /// Imports an ONNX model as MLIR text that declares its names and types.
-    fn import(&self, scratch: &Scratch, model: &Path) -> Result<PathBuf> {
+    /// Finds the importer: beside the compiler, or in `PATH`.
+    fn importer(&self) -> Result<PathBuf> {
         let beside = self.program.with_file_name(format!("{IMPORTER}{}", env::consts::EXE_SUFFIX));
         let importer = if beside.is_file() { Some(beside) } else { in_path(IMPORTER.as_ref()) };
-        let importer = importer.ok_or_else(|| {
+        importer.ok_or_else(|| {
             Error::not_found(format!(
                 "{IMPORTER}, which reads ONNX, is neither beside {PROGRAM} nor in PATH: {INSTALL}"
             ))
-        })?;
-        // Locations in the module name the file.
+        })
+    }
+
+    /// Imports an ONNX model as MLIR text that declares its names and types.
+    fn import(&self, scratch: &Scratch, model: &Path) -> Result<PathBuf> {
         let name = model.file_stem().unwrap_or("model".as_ref());
         let imported = scratch.path(&format!("{}.mlir", name.to_string_lossy()));
-        let done = run(Command::new(importer).arg(model).arg("-o").arg(&imported))?;
+        let done = run(Command::new(self.importer()?).arg(as_argument(model)).arg("-o").arg(&imported))?;
         if !done.status.success() {
-            return Err(import_error(&done));
+            return Err(failure::of_importer(&done));
         }
         let text = with_path(fs::read(&imported), "reading", &imported)?;
         let names = onnx::names(&with_path(fs::read(model), "reading", model)?);
@@ -240,7 +318,7 @@ impl Compiler {
 /// What the compiler reads.
 #[derive(Clone, Debug)]
 enum Input {
-    /// The model's file.
+    /// The model's file, or one in the scratch folder whose path is passed as a whole.
     Model(PathBuf),
     /// A file in the scratch folder, where the compiler runs, so that locations have the file's name alone.
     InFolder(PathBuf),
@@ -249,24 +327,37 @@ enum Input {
 }
 
 impl Input {
+    /// A file in the scratch folder. Where flags may name files, the compiler runs in the current folder.
+    fn generated(path: PathBuf, job: &Job<'_>) -> Input {
+        match (job.names_files, job.format) {
+            (false, _) => Input::InFolder(path),
+            (true, ModelFormat::Onnx) => Input::Model(path),
+            (true, ModelFormat::Mlir | ModelFormat::MlirBytecode) => Input::Piped(path),
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Input::Model(path) | Input::InFolder(path) | Input::Piped(path) => path,
         }
     }
 
-    fn pass_to(&self, compile: &mut Command, scratch: &Scratch) -> Result<()> {
+    /// Returns the file's name as the compiler is given it.
+    fn named(&self) -> PathBuf {
         match self {
-            Input::Model(path) => compile.arg(path),
-            Input::InFolder(path) => {
-                let name = Path::new(path.file_name().unwrap_or_default());
-                // A name that begins with a hyphen would be a flag.
-                let is_flag = name.as_os_str().as_encoded_bytes().starts_with(b"-");
-                let name = if is_flag { Path::new(".").join(name) } else { name.to_owned() };
-                compile.arg(name).current_dir(scratch.folder())
-            }
-            Input::Piped(path) => compile.arg("-").stdin(with_path(File::open(path), "reading", path)?),
-        };
+            Input::Model(path) => as_argument(path),
+            Input::InFolder(path) => as_argument(path.file_name().unwrap_or_default().as_ref()),
+            Input::Piped(_) => PathBuf::from("-"),
+        }
+    }
+
+    fn pass_to(&self, compile: &mut Command, scratch: &Scratch) -> Result<()> {
+        compile.arg(self.named());
+        match self {
+            Input::Model(_) => {}
+            Input::InFolder(_) => drop(compile.current_dir(scratch.folder())),
+            Input::Piped(path) => drop(compile.stdin(with_path(File::open(path), "reading", path)?)),
+        }
         Ok(())
     }
 }
@@ -287,80 +378,18 @@ fn in_path(program: &OsStr) -> Option<PathBuf> {
     env::split_paths(&folders).find_map(file)
 }
 
+/// Returns a path that a program does not take for a flag.
+fn as_argument(path: &Path) -> PathBuf {
+    let is_flag = path.as_os_str().as_encoded_bytes().starts_with(b"-");
+    if is_flag { Path::new(".").join(path) } else { path.to_owned() }
+}
+
 fn run(command: &mut Command) -> Result<Output> {
     let name = Path::new(command.get_program()).display().to_string();
     command.output().map_err(|error| failed(&format!("running '{name}':"), &error))
 }
 
-/// Finds the first error among the compiler's messages, `FILE:LINE:COLUMN: error: TEXT`, and the line or the node of the model.
-fn compile_error(done: &Output, source: &Path, format: ModelFormat, nodes: &[onnx::Node]) -> Error {
-    let text = String::from_utf8_lossy(&done.stderr);
-    let Some((place, message)) = text.lines().find_map(|line| line.split_once(" error: ")) else {
-        let is_crash = done.status.code().is_none() || text.contains("Stack dump:");
-        let first = shortened(text.lines().next().unwrap_or("without a message"), SHOWN_OF_MESSAGE);
-        let why = if is_crash { "a bug of the compiler that this model provokes" } else { &first };
-        return Error::internal(format!("{PROGRAM} ended with {}: {why}", done.status));
-    };
-    let message = shortened(message, SHOWN_OF_MESSAGE);
-    let mut numbers = place.trim_end_matches(':').rsplit(':').map(str::parse::<usize>);
-    let line = match (numbers.next(), numbers.next()) {
-        (Some(Ok(_column)), Some(Ok(line))) if line > 0 => line,
-        _ => return Error::invalid_argument(format!("{PROGRAM}: {message}")),
-    };
-    let all = fs::read_to_string(source).unwrap_or_default();
-    let of_source = all.lines().nth(line - 1).map(str::trim);
-    let operator = of_source.and_then(onnx::operator);
-    Error::invalid_argument(match (format, operator, of_source) {
-        (ModelFormat::Onnx, Some(operator), _) => match onnx::node_at(&all, line, nodes) {
-            Some(name) => format!("the node `{name}` (ONNX operator {operator}): {message}"),
-            None => format!("the ONNX operator {operator}: {message}"),
-        },
-        (ModelFormat::Mlir, _, Some(text)) => format!("line {line} (`{}`): {message}", shortened(text, SHOWN_OF_LINE)),
-        _ => format!("line {line}: {message}"),
-    })
-}
-
-/// The most letters of a model's line that an error shows.
-const SHOWN_OF_LINE: usize = 120;
-/// The most letters of a compiler's message that an error shows.
-const SHOWN_OF_MESSAGE: usize = 500;
-
-/// The start of a text that may hold megabytes of weights.
-fn shortened(text: &str, shown: usize) -> String {
-    match text.char_indices().nth(shown) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
-/// The last line of a Python traceback says what is wrong.
-fn import_error(done: &Output) -> Error {
-    let text = String::from_utf8_lossy(&done.stderr);
-    if text.contains("No module named 'onnx'") {
-        return Error::failed_precondition(format!("{IMPORTER} needs the Python package onnx: `pip install onnx`"));
-    }
-    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
-    Error::invalid_argument(format!("{IMPORTER}: {}", shortened(last, SHOWN_OF_MESSAGE)))
-}
-
 /// The error of a file operation, as [`io::Error`] with a path.
 fn with_path<T>(result: io::Result<T>, what: &str, path: &Path) -> Result<T> {
     result.map_err(|error| failed(&format!("{what} '{}':", path.display()), &error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_with_weights_are_shortened() {
-        let weights = "0.5, ".repeat(100_000);
-        let done = |text: String| Output { status: Default::default(), stdout: Vec::new(), stderr: text.into_bytes() };
-        let error =
-            |text: String| compile_error(&done(text), Path::new("missing.mlir"), ModelFormat::Mlir, &[]).to_string();
-        for text in [format!("net.mlir:3:1: error: failed [{weights}]"), format!("fatal [{weights}]")] {
-            let error = error(text);
-            assert!(error.contains("[0.5, ") && error.ends_with("...") && error.len() < 1000, "{error}");
-        }
-    }
 }

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use incarnate_bytecode::QuotedName;
+
 /// Names of inputs and outputs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
@@ -206,9 +208,9 @@ pub(super) fn declare(mlir: &[u8], names: &Names) -> Option<Vec<u8>> {
     // What ends a name in a declaration is not part of it.
     let name: String = name.chars().filter(|c| !matches!(c, '(' | ')')).collect();
     let mut declaration = format!("sync func @{name}(");
-    list(&mut declaration, &arguments, &names.inputs, "input")?;
+    list(&mut declaration, &arguments, &names.inputs)?;
     declaration += ") -> (";
-    list(&mut declaration, &results, &names.outputs, "output")?;
+    list(&mut declaration, &results, &names.outputs)?;
     declaration += ")";
     let attribute = format!("iree.reflection = {{iree.abi.declaration = \"{declaration}\"}}, ");
     Some([mlir.get(..at)?, attribute.as_bytes(), mlir.get(at..)?].concat())
@@ -243,24 +245,20 @@ fn types(list: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// Writes tensors with their names; generic names if there are not as many.
-fn list(declaration: &mut String, types: &[&str], names: &[String], generic: &str) -> Option<()> {
-    let mut used: Vec<String> = Vec::new();
+/// Writes tensors with their names; without names if there are not as many. Tensors without a name get one with the signature.
+fn list(declaration: &mut String, types: &[&str], names: &[String]) -> Option<()> {
     for (index, ty) in types.iter().enumerate() {
-        let name = names.get(index).filter(|_| names.len() == types.len()).map(|name| identifier(name));
-        let name = name.filter(|name| !name.is_empty() && !used.contains(name));
-        let name = name.unwrap_or_else(|| format!("{generic}{index}"));
         let comma = if index == 0 { "" } else { ", " };
-        let _ = write!(declaration, "{comma}%{name}: {}", tensor(ty)?);
-        used.push(name);
+        let name = names.get(index).filter(|name| names.len() == types.len() && !name.is_empty());
+        let name = name.map(|name| format!("%{}: ", QuotedName(name))).unwrap_or_default();
+        let _ = write!(declaration, "{comma}{}{}", escaped(&name), tensor(ty)?);
     }
     Some(())
 }
 
-/// Replaces what an identifier of MLIR and of Rust cannot contain.
-fn identifier(name: &str) -> String {
-    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    text.trim_matches('_').to_owned()
+/// Escapes a text for a string of MLIR.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\5C").replace('"', "\\22")
 }
 
 /// Converts `!torch.vtensor<[2,?],si64>` to `tensor<2x?xi64>`.
@@ -302,7 +300,7 @@ mod tests {
                     attributes {torch.onnx_meta.ir_version = 9 : si64} {\n  }\n}\n";
         let declared = String::from_utf8(declare(mlir.as_bytes(), &found).unwrap()).unwrap();
         let attribute = "iree.reflection = {iree.abi.declaration = \
-                         \"sync func @net(%x_1: tensor<1x?x2xi64>) -> (%logits: tensor<f32>)\"}, ";
+                         \"sync func @net(%x.1: tensor<1x?x2xi64>) -> (%logits: tensor<f32>)\"}, ";
         assert_eq!(declared, mlir.replace("attributes {", &format!("attributes {{{attribute}")));
     }
 
@@ -348,21 +346,21 @@ mod tests {
                 "func.func @{quoted}(%arg0: !torch.vtensor<[],f32>) -> !torch.vtensor<[],f32> attributes {{a}} {{\n"
             );
             let text = String::from_utf8(declare(mlir.as_bytes(), &Names::default()).unwrap()).unwrap();
-            let wanted = format!("\"sync func @{declared}(%input0: tensor<f32>) -> (%output0: tensor<f32>)\"");
+            let wanted = format!("\"sync func @{declared}(tensor<f32>) -> (tensor<f32>)\"");
             assert!(text.contains(&wanted), "{text}");
         }
         assert_eq!(declare(b"func.func @\"f(%arg0: i32) -> i32 attributes {a} {\n", &Names::default()), None);
     }
 
     #[test]
-    fn names_that_are_missing_or_equal_are_generic() {
-        let names = Names { inputs: vec!["a".into()], outputs: vec!["o".into(), "o".into()] };
+    fn names_are_the_models() {
+        let names = Names { inputs: vec!["a".into()], outputs: vec!["a.b".into(), "in:0 \"x\\".into()] };
         let mlir = "func.func @f(%arg0: !torch.vtensor<[4],f32>, %arg1: !torch.vtensor<[4],ui8>) -> \
                     (!torch.vtensor<[4],f32>, !torch.vtensor<[4],i1>) attributes {a = 1} {\n";
         let declared = String::from_utf8(declare(mlir.as_bytes(), &names).unwrap()).unwrap();
         assert!(
             declared.contains(
-                "@f(%input0: tensor<4xf32>, %input1: tensor<4xui8>) -> (%o: tensor<4xf32>, %output1: tensor<4xi1>)"
+                r#"@f(tensor<4xf32>, tensor<4xui8>) -> (%a.b: tensor<4xf32>, %\22in:0 \5C22x\5C5C\22: tensor<4xi1>)"#
             ),
             "{declared}"
         );

@@ -25,7 +25,7 @@ impl Source {
     /// Errors of reading the file.
     pub fn of(model: &Path) -> Result<Source> {
         let name = model.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Source { name, hash: format!("{:032x}", hash_of(model, &[])?) })
+        Ok(Source { name, hash: format!("{:032x}", hash_of(model)?) })
     }
 
     /// Returns the path of the file beside a module: `NAME.vmfb.source`.
@@ -64,17 +64,33 @@ pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the hash of some texts and of the contents of a model with its weights.
+/// Returns the hash of the contents of a model with its weights.
 ///
 /// # Errors
 /// Errors of reading the files.
-pub(super) fn hash_of(model: &Path, texts: &[&str]) -> Result<u128> {
+pub(super) fn hash_of(model: &Path) -> Result<u128> {
     let mut hash = Fnv1a::new();
-    texts.iter().for_each(|text| hash.part(text.as_bytes()));
     for path in files_of(model)? {
         with_path(File::open(&path).and_then(|file| hash.file(file)), "reading", &path)?;
     }
     Ok(hash.0)
+}
+
+/// Returns the hash of the contents of a file.
+///
+/// # Errors
+/// Errors of reading it.
+pub(super) fn hash_of_file(path: &Path) -> io::Result<u128> {
+    let mut hash = Fnv1a::new();
+    hash.file(File::open(path)?)?;
+    Ok(hash.0)
+}
+
+/// Returns the hash of some texts.
+pub(super) fn hash_of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> u128 {
+    let mut hash = Fnv1a::new();
+    texts.into_iter().for_each(|text| hash.part(text.as_bytes()));
+    hash.0
 }
 
 /// The 128-bit FNV-1a hash of some parts, with their lengths (<http://www.isthe.com/chongo/tech/comp/fnv/>). It does not
@@ -126,9 +142,8 @@ mod tests {
 
     #[test]
     fn weights_beside_a_model_are_part_of_it() {
-        let folder = std::env::temp_dir().join(format!("incarnate-source-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let (model, weights) = (folder.join("net.onnx"), folder.join("net.onnx.data"));
+        let folder = tempfile::tempdir().unwrap();
+        let (model, weights) = (folder.path().join("net.onnx"), folder.path().join("net.onnx.data"));
         // The graph's initializer (5) with external data (13): the location.
         let part = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
         let entry = [part(1, b"location"), part(2, b"net.onnx.data")].concat();
@@ -140,8 +155,7 @@ mod tests {
         fs::write(&weights, [1, 2, 4]).unwrap();
         let second = Source::of(&model).unwrap();
         assert!(missing != first && first != second);
-        assert_eq!(hash_of(&model, &[]).unwrap(), fnv1a(&[&fs::read(&model).unwrap(), &[1, 2, 4]]));
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(hash_of(&model).unwrap(), fnv1a(&[&fs::read(&model).unwrap(), &[1, 2, 4]]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use core::fmt::Write;
 use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, OUTPUT};
 use crate::index_map::{IndexMap, IndexSet};
 use crate::signature::{Signature, UNKNOWN, convention, write_tensor};
-use crate::{Body, Budget, ConventionItem, ElementType, FunctionOrdinal, VerifiedModule};
+use crate::{Body, Budget, ConventionItem, ElementType, FunctionOrdinal, QuotedName, VerifiedModule};
 use registers::Fact;
 use types::{RefType, Types};
 
@@ -156,7 +156,7 @@ impl Recovery<'_> {
             text.push_str(if index == 0 { "" } else { ", " });
             if !value.name.is_empty() {
                 // Writing to a string does not fail.
-                let _ = write!(text, "%{}: ", value.name);
+                let _ = write!(text, "%{}: ", QuotedName(&value.name));
             }
             let found = if *item == ConventionItem::Ref { types.next().copied().flatten() } else { None };
             match found.and_then(|ty| self.replaced_float(value, ty)) {

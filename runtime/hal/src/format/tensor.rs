@@ -114,15 +114,15 @@ impl FromStr for TensorType {
 
 /// Parses the contents of a tensor into `bytes`, which has the tensor's dense row-major length.
 ///
-/// Spaces, commas and brackets separate elements and have no other meaning. An empty text fills the tensor with zeros;
-/// a single element is repeated.
+/// Spaces, commas and brackets separate elements; a comma stands behind one element, or a bracket around elements, and before
+/// another. An empty text fills the tensor with zeros; a single element is repeated.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a text that is not a value of the type; OUT_OF_RANGE for another number of elements.
+/// INVALID_ARGUMENT for a text that is not a value of the type, and for a comma without an element before and behind it;
+/// OUT_OF_RANGE for another number of elements.
 pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Result<()> {
-    let tokens = text.split(|c: char| c.is_ascii_whitespace() || matches!(c, ',' | '[' | ']' | '\x0b'));
-    let tokens: Vec<&str> = tokens.filter(|token| !token.is_empty()).collect();
-    if tokens.is_empty() {
+    let tokens = tokens(text)?;
+    if tokens.is_empty() && (bytes.is_empty() || text.trim().is_empty()) {
         bytes.fill(0);
         return Ok(());
     }
@@ -151,6 +151,32 @@ pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Res
         }
     }
     Ok(())
+}
+
+/// Returns the elements of a text.
+fn tokens(text: &str) -> Result<Vec<&str>> {
+    let is_space = |c: char| c.is_ascii_whitespace() || c == '\x0b';
+    let mut tokens = Vec::new();
+    let (mut rest, mut previous) = (text.trim_start_matches(is_space), '[');
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            ',' if matches!(previous, '[' | ',') => return Err(empty_element(tokens.len(), "before")),
+            ']' if previous == ',' => return Err(empty_element(tokens.len(), "behind")),
+            ',' | '[' | ']' => 1,
+            _ => rest.find(|c: char| is_space(c) || matches!(c, ',' | '[' | ']')).unwrap_or(rest.len()),
+        };
+        let (token, behind) = rest.split_at(length);
+        previous = if matches!(first, ',' | '[' | ']') { first } else { 'x' };
+        if previous == 'x' {
+            tokens.push(token);
+        }
+        rest = behind.trim_start_matches(is_space);
+    }
+    if previous == ',' { Err(empty_element(tokens.len(), "behind")) } else { Ok(tokens) }
+}
+
+fn empty_element(index: usize, side: &str) -> Error {
+    Error::invalid_argument(format!("element {index} is missing {side} a comma"))
 }
 
 /// Writes the contents of a tensor of the given shape: elements between spaces, each dimension but the last in
@@ -303,6 +329,8 @@ mod tests {
             ("4xf32=2,4,6,8", "4xf32=2 4 6 8"),
             ("2x2xi32=[1 2][3 4]", "2x2xi32=[1 2][3 4]"),
             ("2x2xi32=[[1 2][3 4]]", "2x2xi32=[1 2][3 4]"),
+            ("2x2xi32=[[1, 2], [3, 4]]", "2x2xi32=[1 2][3 4]"),
+            ("2x0xf32=[],[]", "2x0xf32=[][]"),
             ("f32=2", "f32=2"),
             ("i32=5", "i32=5"),
             ("4xf32=7", "4xf32=7 7 7 7"),
@@ -352,6 +380,16 @@ mod tests {
             "99999999999999999999xf32",
             "f0=1",
             "0xf32=1",
+            "2xf32=,",
+            "2xf32=1,",
+            "2xf32=,1",
+            "2xf32=1,,2",
+            "2xf32= , ",
+            "2x2xf32=[1,2],,[3,4]",
+            "2x2xf32=[1,2,][3,4]",
+            "2x2xf32=[,1,2][3,4]",
+            "2xf32=[]",
+            "0xf32=,",
             "",
         ] {
             assert!(print(text, 1024).is_err(), "{text}");

@@ -21,7 +21,8 @@ const IMMUTABLE: BufferParameters = BufferParameters {
 #[test]
 fn constants_that_are_written_are_copies() {
     let bytes: Vec<u8> = (0..200).map(|index| index as u8).collect();
-    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
     std::fs::write(&path, &bytes).unwrap();
     for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
         let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
@@ -35,12 +36,12 @@ fn constants_that_are_written_are_copies() {
         assert_eq!(first.pin(Access::Read).unwrap().address().0.align_offset(MINIMUM_ALIGNMENT), 0);
     }
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
-    std::fs::remove_file(&path).unwrap();
 }
 
 /// Constants of a file, in memory that is copied, and in memory that is not.
-fn sources(name: &str) -> Vec<Arc<vm::Buffer>> {
-    let path = std::env::temp_dir().join(format!("incarnate-constants-{name}-{}", std::process::id()));
+fn sources() -> Vec<Arc<vm::Buffer>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
     std::fs::write(&path, [1; 256]).unwrap();
     let contents = [
         MappedFile::contents(&path).unwrap(),
@@ -74,7 +75,7 @@ fn buffers_have_the_bytes_of_constants_until_something_may_write_there() {
             Ok(())
         }),
     ];
-    for (source, (name, write)) in sources("writes").iter().flat_map(|source| writes.map(|write| (source, write))) {
+    for (source, (name, write)) in sources().iter().flat_map(|source| writes.map(|write| (source, write))) {
         let constant = import(source);
         let part = constant.subspan(16, 32).unwrap();
         assert!(constant.to_vec().is_ok() && constant.pin(Access::Read).is_ok());
@@ -94,7 +95,7 @@ fn buffers_have_the_bytes_of_constants_until_something_may_write_there() {
 
 #[test]
 fn programs_with_limits_have_no_layouts() {
-    for source in sources("limits") {
+    for source in sources() {
         let ledger = vm::Ledger::new(1 << 30, 1000);
         let constant = Allocator::new().import_vm_buffer_charged(&source, 0, WHOLE_BUFFER, IMMUTABLE, &ledger).unwrap();
         assert!(constant.constant_bytes().is_none());
@@ -119,7 +120,7 @@ fn kernels_know_the_constants_that_they_only_read() {
     };
     let dispatched = |bindings: [&Arc<Buffer>; 3]| recorded(bindings.map(direct), &[]).map(|bytes| bytes.is_some());
     let other = buffer(&device, &[0; 16]);
-    for source in sources("kernels") {
+    for source in sources() {
         let constant = import(&source);
         let is_in_place = !constant.access().contains(MemoryAccess::WRITE);
         assert_eq!(dispatched([&other, &constant, &other]), [false, true, false]);

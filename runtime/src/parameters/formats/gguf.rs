@@ -155,7 +155,8 @@ struct Tensor {
     key: String,
     facts: TensorFacts,
     offset: u64,
-    length: u64,
+    /// The number of bytes, which is known of known element types only.
+    length: Option<u64>,
 }
 
 impl Tensor {
@@ -169,9 +170,11 @@ impl Tensor {
         }
         let mut shape = (0..rank).map(|_| reader.u64()).collect::<Result<Vec<u64>>>().context(facts)?;
         let (kind, offset) = (reader.u32().context(facts)?, reader.u64().context(facts)?);
-        let row = ELEMENT_TYPES.iter().find(|row| row.0 == kind);
-        let (_, name, block, bytes) =
-            *row.ok_or_else(|| Error::unimplemented(format!("unknown element type {kind}"))).context(facts)?;
+        let Some((_, name, block, bytes)) = ELEMENT_TYPES.iter().find(|row| row.0 == kind).copied() else {
+            shape.reverse();
+            let facts = TensorFacts { element_type: format!("type {kind}"), shape };
+            return Ok(Tensor { key, facts, offset, length: None });
+        };
         let elements = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
         let length = elements.and_then(|elements| (elements / block).checked_mul(bytes));
         let length =
@@ -185,7 +188,7 @@ impl Tensor {
         // The file lists the fastest dimension first.
         shape.reverse();
         let facts = TensorFacts { element_type: name.to_owned(), shape };
-        Ok(Tensor { key, facts, offset, length })
+        Ok(Tensor { key, facts, offset, length: Some(length) })
     }
 }
 
@@ -225,10 +228,19 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     }
     // Both are far below 2^64.
     let data = (reader.position as u64).next_multiple_of(alignment);
-    super::check_disjoint(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key.as_str())).collect())?;
+    let ranges = tensors.iter().filter_map(|tensor| Some((tensor.offset, tensor.length?, tensor.key.as_str())));
+    super::check_disjoint(ranges.collect())?;
     for tensor in tensors {
         let offset = tensor.offset.saturating_add(data);
-        index.add(ParameterEntry::in_file(tensor.key, file, offset, tensor.length)?.with_tensor(tensor.facts))?;
+        let entry = match tensor.length {
+            Some(length) => ParameterEntry::in_file(tensor.key, file, offset, length)?,
+            None => {
+                let why =
+                    format!("GGUF file '{}' has it in the unknown element {}", file.name(), tensor.facts.element_type);
+                ParameterEntry::unreadable(tensor.key, Error::unimplemented(why))
+            }
+        };
+        index.add(entry.with_tensor(tensor.facts))?;
     }
     Ok(())
 }

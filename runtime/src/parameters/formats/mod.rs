@@ -11,6 +11,8 @@ mod npy;
 #[cfg(feature = "parameters-formats")]
 mod safetensors;
 #[cfg(feature = "parameters-formats")]
+mod shards;
+#[cfg(feature = "parameters-formats")]
 mod zip;
 
 use std::borrow::Cow;
@@ -33,6 +35,8 @@ pub enum ArchiveFormat {
     Gguf,
     /// `.safetensors`.
     Safetensors,
+    /// The list of the tensors in several `.safetensors` files, which are in its folder (`model.safetensors.index.json`).
+    SafetensorsIndex,
     /// One array of NumPy (`.npy`); its key is the file's name without extension.
     Npy,
     /// Arrays of NumPy (`.npz`), not compressed.
@@ -46,6 +50,7 @@ const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
     (&["irpa"], ArchiveFormat::Irpa, b"IRPA"),
     (&["gguf"], ArchiveFormat::Gguf, b"GGUF"),
     (&["safetensors"], ArchiveFormat::Safetensors, b""),
+    (&["json"], ArchiveFormat::SafetensorsIndex, b""),
     (&["npy"], ArchiveFormat::Npy, NPY_MAGIC),
     (&["npz"], ArchiveFormat::Npz, b"PK\x03\x04"),
     (&["bin", "raw"], ArchiveFormat::Raw, b""),
@@ -89,6 +94,15 @@ impl ParameterIndex {
         let contents = file.contents();
         let first = contents.bytes(0..contents.length().min(MAGIC_BYTES)).context(context)?;
         let format = ArchiveFormat::of(path, &first).context(context)?;
+        #[cfg(feature = "parameters-formats")]
+        if format == ArchiveFormat::SafetensorsIndex {
+            let mut found = ParameterIndex::new();
+            let parsed = shards::parse(path, &file, access, &mut found);
+            return parsed
+                .context(|| "index of safetensors files")
+                .context(context)
+                .and_then(|()| self.add_missing(found));
+        }
         self.add_archive(&file, format).context(context)
     }
 
@@ -113,6 +127,10 @@ fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut Parameter
         ArchiveFormat::Gguf => gguf::parse(file, index).context(|| "GGUF file"),
         #[cfg(feature = "parameters-formats")]
         ArchiveFormat::Safetensors => safetensors::parse(file, index).context(|| "safetensors file"),
+        #[cfg(feature = "parameters-formats")]
+        ArchiveFormat::SafetensorsIndex => {
+            Err(Error::invalid_argument("an index of safetensors files is added by its path, in whose folder they are"))
+        }
         #[cfg(feature = "parameters-formats")]
         ArchiveFormat::Npy => npy::parse(file, index).context(|| ".npy file"),
         #[cfg(feature = "parameters-formats")]

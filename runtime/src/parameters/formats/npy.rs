@@ -8,7 +8,7 @@ use crate::hal::format::NpyHeader;
 use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::parameters::shown;
-use crate::{Error, Result, ResultExt};
+use crate::{Error, Result, ResultExt, StatusCode};
 
 /// Most bytes of a header, which the format's versions 2 and 3 leave to 32 bits.
 const HEADER_LIMIT: usize = 1 << 20;
@@ -20,7 +20,15 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
 pub(super) fn parse_archive(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
     for member in zip::members(file.contents())? {
         let key = member.name.strip_suffix(".npy").unwrap_or(&member.name);
-        index.add(array(file, key.to_owned(), member.start, member.length).context(|| format!("'{}'", shown(key)))?)?;
+        let entry = member.data.and_then(|data| array(file, key.to_owned(), data.start, data.len()));
+        let entry = match entry {
+            // An array of objects, or one that is compressed, leaves the others usable.
+            Err(error) if error.code() == StatusCode::Unimplemented => {
+                ParameterEntry::unreadable(key, error.context(format!("'{}'", file.name())))
+            }
+            entry => entry.context(|| format!("'{}'", shown(key)))?,
+        };
+        index.add(entry)?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: PKWARE's APPNOTE.TXT, 4.3.
 
+use core::ops::Range;
+
 use super::{u16_at, u32_at, u64_at};
 use crate::bytecode::Contents;
 use crate::bytecode::read;
@@ -23,14 +25,14 @@ const COMMENT_BYTES: usize = 0xFFFF;
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
-    pub(super) start: usize,
-    pub(super) length: usize,
+    /// UNIMPLEMENTED if the member is compressed or encrypted.
+    pub(super) data: Result<Range<usize>>,
 }
 
 /// Returns the members of an archive.
 ///
 /// # Errors
-/// UNIMPLEMENTED if one is compressed or encrypted; INVALID_ARGUMENT and OUT_OF_RANGE if the archive is malformed.
+/// INVALID_ARGUMENT and OUT_OF_RANGE if the archive is malformed.
 pub(super) fn members(bytes: &Contents) -> Result<Vec<Member>> {
     let (count, mut position) = directory(bytes)
         .ok_or_else(|| Error::out_of_range("no directory at the end: the file is truncated or not a ZIP archive"))?;
@@ -75,9 +77,10 @@ fn central(bytes: &Contents, position: usize) -> Result<(Member, usize)> {
     let name = bytes.bytes(start..start + name_length).map_err(|_| malformed())?;
     let name = super::key_text(name, start)?;
     let context = || format!("'{}'", shown(&name));
+    let next = position + CENTRAL.1 + name_length + extra_length + comment_length;
     if field(8)? & 1 != 0 || field(10)? != 0 {
-        return Err(Error::unimplemented("compressed or encrypted member: write the archive with `numpy.savez`"))
-            .context(context);
+        let why = "compressed or encrypted member: write the archive with `numpy.savez`";
+        return Ok((Member { name, data: Err(Error::unimplemented(why)) }, next));
     }
     let extra = start + name_length..start + name_length + extra_length;
     let extra = bytes.bytes(extra).map_err(|_| malformed())?;
@@ -91,8 +94,7 @@ fn central(bytes: &Contents, position: usize) -> Result<(Member, usize)> {
         Error::out_of_range(format!("data of {length} bytes, listed at byte {local}, exceeds the file"))
     });
     let start = data.context(context)?;
-    let next = position + CENTRAL.1 + name_length + extra_length + comment_length;
-    Ok((Member { name, start, length: length as usize }, next))
+    Ok((Member { name, data: Ok(start..start + length as usize) }, next))
 }
 
 /// Replaces 32-bit numbers whose bits are all ones by the 64-bit ones of the extra field, which contains no others.

@@ -1,0 +1,236 @@
+//! The names of inputs and outputs: how declarations contain them, and how a user's text finds one.
+//!
+//! The name of a value is the model's, whatever characters it has, and no two inputs or outputs of a function have one name. A user
+//! may write the name itself, or its [identifier](identifier_of) where that is the identifier of one value only.
+
+use alloc::borrow::Cow;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+
+use crate::{Error, Result, ValueInfo};
+
+/// Returns true for names that a declaration contains without quotes: those of MLIR's values, such as `x`, `layer.0` and `a-b`.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"$._-".contains(&byte))
+}
+
+/// Text of a name in a declaration. Names of other characters than letters, digits, `$`, `.`, `_` and `-` are quoted, with the
+/// escapes of MLIR's strings.
+#[derive(Clone, Copy, Debug)]
+pub struct QuotedName<'a>(pub &'a str);
+
+impl fmt::Display for QuotedName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_plain(self.0) {
+            return f.write_str(self.0);
+        }
+        f.write_str("\"")?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{:02X}", u32::from(c))?,
+                c if c.is_ascii_control() => write!(f, "\\{:02X}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+/// Reads a quoted name at the start of a text, without the first quote; returns the name and the rest of the text.
+pub(crate) fn unquote(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let end = end_of_quoted(text)?;
+    let (quoted, rest) = (text.get(..end)?, text.get(end + 1..)?);
+    if !quoted.contains('\\') {
+        return Some((Cow::Borrowed(quoted), rest));
+    }
+    let mut name = Vec::with_capacity(quoted.len());
+    let mut bytes = quoted.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            name.push(byte);
+            continue;
+        }
+        let first = bytes.next()?;
+        match (char::from(first).to_digit(16), first) {
+            (Some(high), _) => {
+                let low = char::from(bytes.next()?).to_digit(16)?;
+                // Two digits are below 256.
+                name.push((high * 16 + low) as u8);
+            }
+            (None, b'"' | b'\\') => name.push(first),
+            (None, b'n') => name.push(b'\n'),
+            (None, b't') => name.push(b'\t'),
+            (None, _) => return None,
+        }
+    }
+    Some((Cow::Owned(String::from_utf8(name).ok()?), rest))
+}
+
+/// Returns the position of the quote that ends a text after its first quote.
+pub(crate) fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })
+}
+
+/// Returns a name as an identifier: with underscores for all characters but ASCII letters and digits, and none at the ends. It may be
+/// empty, and several names may have one identifier.
+#[must_use]
+pub fn identifier_of(name: &str) -> String {
+    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    text.trim_matches('_').into()
+}
+
+/// Returns an identifier for each value, no two of which are equal: that of the name, if the name is an identifier itself or no other
+/// value has the same one; else `generic` and the position.
+#[must_use]
+pub fn identifiers(values: &[ValueInfo], generic: &str) -> Vec<String> {
+    let own: Vec<String> = values.iter().map(|value| identifier_of(value.name())).collect();
+    let is_exact =
+        |index: usize| values.get(index).is_some_and(|value| own.get(index).is_some_and(|own| own == value.name()));
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    own.iter().for_each(|own| *counts.entry(own).or_default() += 1);
+    let is_exact_elsewhere: BTreeSet<&str> =
+        own.iter().enumerate().filter(|(index, _)| is_exact(*index)).map(|(_, own)| own.as_str()).collect();
+    let takes = |(index, own): (usize, &String)| {
+        let is_alone = counts.get(own.as_str()) == Some(&1) && !is_exact_elsewhere.contains(own.as_str());
+        let is_taken = own.starts_with(|c: char| c.is_ascii_alphabetic()) && (is_exact(index) || is_alone);
+        is_taken.then(|| own.clone())
+    };
+    unique(own.iter().enumerate().map(|row| takes(row).unwrap_or_default()).collect(), generic)
+}
+
+/// Finds the value that a user means: the one of this name, or else the only one whose [identifier](identifier_of) this is.
+///
+/// # Errors
+/// NOT_FOUND if there is none, and INVALID_ARGUMENT if there are several; the message has the names.
+pub fn find_value(values: &[ValueInfo], name: &str) -> Result<usize> {
+    if let Some(index) = values.iter().position(|value| value.name() == name) {
+        return Ok(index);
+    }
+    let has_identifier = |value: &ValueInfo| !name.is_empty() && identifier_of(value.name()) == name;
+    let mut found = values.iter().enumerate().filter(|(_, value)| has_identifier(value));
+    match (found.next(), found.next()) {
+        (Some((index, _)), None) => Ok(index),
+        (None, _) => {
+            let names = list(values.iter());
+            Err(Error::not_found(alloc::format!("nothing is named `{name}`; the names are {names}")))
+        }
+        (Some(_), Some(_)) => {
+            let names = list(values.iter().filter(|value| has_identifier(value)));
+            Err(Error::invalid_argument(alloc::format!("`{name}` may be any of {names}")))
+        }
+    }
+}
+
+/// Lists names for a message, of which a hostile module may have many.
+fn list<'a>(values: impl Iterator<Item = &'a ValueInfo>) -> String {
+    const SHOWN: usize = 16;
+    let mut text = String::new();
+    for (index, value) in values.enumerate() {
+        if index == SHOWN {
+            text.push_str(", ...");
+            break;
+        }
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}`{}`", if index == 0 { "" } else { ", " }, value.name());
+    }
+    text
+}
+
+/// Returns a name for each value: the given ones, and `generic` with the position for values without a name and for those whose name
+/// an earlier value has.
+pub(crate) fn unique(given: Vec<String>, generic: &str) -> Vec<String> {
+    let mut taken: BTreeSet<String> = given.iter().filter(|name| !name.is_empty()).cloned().collect();
+    let mut kept: BTreeSet<String> = BTreeSet::new();
+    let rows = given.into_iter().enumerate();
+    rows.map(|(index, given)| {
+        if !given.is_empty() && kept.insert(given.clone()) {
+            return given;
+        }
+        let mut name = crate::declaration::generic_name(generic, index);
+        while !taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    })
+    .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{ConventionItem, Signature, StatusCode};
+    use alloc::string::ToString;
+    use alloc::{format, vec};
+
+    fn values(names: &[&str]) -> Vec<ValueInfo> {
+        let list: Vec<String> = names.iter().map(|name| format!("%{}: i32", QuotedName(name))).collect();
+        let text = format!("sync func @f({}) -> ()", list.join(", "));
+        Signature::new(Some(&text), &vec![ConventionItem::I32; names.len()], &[]).inputs
+    }
+
+    fn names(values: &[ValueInfo]) -> Vec<&str> {
+        values.iter().map(ValueInfo::name).collect()
+    }
+
+    #[test]
+    fn every_name_is_declared_and_read_as_it_is() {
+        let all = [
+            "a.b",
+            "a_b",
+            "a b",
+            "input:0",
+            "/enc/x",
+            "f(x, y): z",
+            "\"",
+            "\\",
+            "\n",
+            "é",
+            "}>",
+            "%x",
+            "->",
+            "{a = 1}",
+        ];
+        let signature = values(&all);
+        assert_eq!(names(&signature), all);
+        assert_eq!(format!("{} {}", QuotedName("a.b-1"), QuotedName("a\"b")), "a.b-1 \"a\\22b\"");
+        assert_eq!(unquote("a\\\"\\\\\\5C\\n\": i32").unwrap(), (Cow::Owned("a\"\\\\\n".into()), ": i32"));
+        for malformed in ["a", "a\\\"", "a\\x\"", "a\\F\"", "a\\FF\""] {
+            assert_eq!(unquote(malformed), None, "{malformed}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        assert_eq!(names(&values(&["x", "x", "input1", "y", "y"])), ["x", "input1_", "input1", "y", "input4"]);
+        let unnamed = Signature::new(Some("f @f(i32, %input0: i32) -> ()"), &[ConventionItem::I32; 2], &[]);
+        assert_eq!(names(&unnamed.inputs), ["input0", "input1"]);
+        let text = "sync func @f(i32, %input0: i32) -> ()";
+        assert_eq!(names(&Signature::new(Some(text), &[ConventionItem::I32; 2], &[]).inputs), ["input0_", "input0"]);
+    }
+
+    #[test]
+    fn values_are_found_by_name_or_by_the_identifier_of_one() {
+        let inputs = values(&["a.b", "a_b", "c.d", "c/d", "e.f"]);
+        let find = |name: &str| find_value(&inputs, name);
+        assert_eq!([find("a.b"), find("a_b"), find("c/d"), find("e_f")].map(Result::unwrap), [0, 1, 3, 4]);
+        let error = find("c_d").unwrap_err();
+        assert!(
+            error.code() == StatusCode::InvalidArgument && error.to_string().contains("any of `c.d`, `c/d`"),
+            "{error}"
+        );
+        for missing in ["g", "", "a-b", "e/f"] {
+            let error = find(missing).unwrap_err();
+            assert!(error.code() == StatusCode::NotFound && error.to_string().contains("`a.b`, `a_b`"), "{error}");
+        }
+        assert_eq!(identifiers(&inputs, "output"), ["output0", "a_b", "output2", "output3", "e_f"]);
+        assert_eq!(identifiers(&values(&["0", "input0", "x.y"]), "input"), ["input0_", "input0", "x_y"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! What a compiled module depends on, as the key of the cache.
+//!
+//! | input | in the key as |
+//! | --- | --- |
+//! | the model, and the files beside it that have its weights | their contents |
+//! | the name of the model, which is in the module | itself |
+//! | what is done to MLIR text before it is compiled | [`PREPARATION`] |
+//! | the target and the flags | the compiler's arguments |
+//! | the compiler; for ONNX, the importer | paths, and what tells one installation from another |
+//! | the environment | the variables of [`VARIABLES`] and [`PREFIXES`] |
+//! | this machine | its architecture and system; where an argument says `host`, [the processor](processor::identity) |
+//! | files that a flag names | not at all: [such a compilation](names_files) takes nothing from the cache |
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use incarnate_bytecode::Result;
+
+use super::prepare::PREPARATION;
+use super::processor;
+use super::source::{hash_of, hash_of_texts};
+
+/// Variables that change which libraries and packages the programs load.
+const VARIABLES: [&str; 6] =
+    ["PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"];
+/// Prefixes of variables that the compiler reads: its own, those of LLVM, and those of installations for GPUs.
+const PREFIXES: [&str; 7] = ["IREE_", "LLVM_", "MLIR_", "CUDA_", "ROCM_", "HIP_", "VULKAN_"];
+
+/// The inputs of a compilation beside the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Inputs {
+    texts: Vec<String>,
+}
+
+impl Inputs {
+    /// Collects the inputs of a compilation by `programs` with the given arguments.
+    pub(super) fn new(name: &str, arguments: &[String], programs: &[&Path]) -> Inputs {
+        let environment = variables(env::vars_os());
+        Inputs::with(name, arguments, programs, &environment, &processor::identity())
+    }
+
+    fn with(name: &str, arguments: &[String], programs: &[&Path], environment: &str, processor: &str) -> Inputs {
+        let is_for_host = arguments.iter().any(|argument| argument.ends_with("=host") || argument == "host");
+        let mut texts =
+            vec![env!("CARGO_PKG_VERSION").to_owned(), PREPARATION.to_owned(), name.to_owned(), arguments.join("\n")];
+        texts.push(environment.to_owned());
+        texts.push(format!("{} {}", env::consts::ARCH, env::consts::OS));
+        texts.push(if is_for_host { processor.to_owned() } else { String::new() });
+        texts.extend(programs.iter().map(|program| installation(program)));
+        Inputs { texts }
+    }
+
+    /// Returns 128 bits in hexadecimal for these inputs and a model.
+    ///
+    /// # Errors
+    /// Errors of reading the model.
+    pub(super) fn key(&self, model: &Path) -> Result<String> {
+        let model = format!("{:032x}", hash_of(model)?);
+        let texts = self.texts.iter().map(String::as_str).chain([model.as_str()]);
+        Ok(format!("{:032x}", hash_of_texts(texts)))
+    }
+}
+
+/// Parts of the names of flags whose values are files or folders.
+const OF_FILES: [&str; 7] = ["dump", "path", "file", "export", "import", "output", "library"];
+
+/// Returns true if a flag of the user may name a file, which the compiler reads or writes: `--iree-opt-export-parameters=w=w.irpa`.
+/// The contents of the one are not in the key, and the other would not be written again.
+pub(super) fn names_files(flags: &[String]) -> bool {
+    let is_path = |value: &str| {
+        // `sse4.2` has no extension of a file.
+        let extension = Path::new(value).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let is_named = value.contains(['/', '\\']) || extension.starts_with(|c: char| c.is_ascii_alphabetic());
+        is_named || Path::new(value).exists()
+    };
+    flags.iter().any(|flag| {
+        // A flag's value may also be the next word.
+        let (name, value) =
+            if flag.starts_with('-') { flag.split_once('=').unwrap_or((flag, "")) } else { ("", &**flag) };
+        let mut parts = value.split(['=', ',', '@', ';']).filter(|part| !part.is_empty());
+        name.ends_with("-to") || OF_FILES.iter().any(|part| name.contains(part)) || parts.any(is_path)
+    })
+}
+
+/// Returns what tells an installation of a program from others at the same path: sizes and times of the program and of the folders
+/// of packages beside it. `iree-compile` is a script of a few lines that every version of the package has, so that its contents
+/// say nothing. In images of containers the time of modification is often a constant; the time of change is not.
+fn installation(program: &Path) -> String {
+    let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    let mut text = format!("{} {}", program.display(), state(&program));
+    for folder in package_folders(&program) {
+        text += &format!("\n{} {}", folder.display(), state(&folder));
+    }
+    text
+}
+
+/// Returns the folders of Python packages of the environment that a program is in.
+fn package_folders(program: &Path) -> Vec<PathBuf> {
+    let Some(root) = program.parent().and_then(Path::parent) else { return Vec::new() };
+    let versions = fs::read_dir(root.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_unix = versions.map(|version| version.join("site-packages"));
+    let all = of_unix.chain([root.join("Lib").join("site-packages")]);
+    let mut folders: Vec<PathBuf> = all.filter(|folder| folder.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+/// Returns the length and the times of a file or folder.
+fn state(path: &Path) -> String {
+    let Ok(metadata) = fs::metadata(path) else { return "missing".to_owned() };
+    let modified = metadata.modified().ok().and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()));
+    #[cfg(unix)]
+    let changed = {
+        use std::os::unix::fs::MetadataExt;
+        (metadata.ctime(), metadata.ctime_nsec())
+    };
+    #[cfg(not(unix))]
+    let changed = ();
+    format!("{} {modified:?} {changed:?}", if metadata.is_file() { metadata.len() } else { 0 })
+}
+
+/// Returns the variables that the compiler or its interpreter reads, sorted.
+fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let matters = |name: &str| VARIABLES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    // The program's own path is among the inputs.
+    let rows = all.filter(|(name, _)| name.to_str().is_some_and(|name| matters(name) && name != super::VARIABLE));
+    let mut rows: Vec<String> = rows.map(|(name, value)| format!("{}={value:?}", name.display())).collect();
+    rows.sort();
+    rows.join("\n")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::Target;
+    use super::*;
+
+    fn key(inputs: &Inputs) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("net.mlir");
+        fs::write(&model, "module {}").unwrap();
+        inputs.key(&model).unwrap()
+    }
+
+    #[test]
+    fn native_modules_are_keyed_by_the_processor() {
+        let of = |target: Target, processor: &str| key(&Inputs::with("net", &target.flags(), &[], "", processor));
+        for target in [Target::Native, Target::Both] {
+            assert_ne!(of(target.clone(), "znver4 avx512f"), of(target.clone(), "haswell avx2"), "{target}");
+            assert_eq!(of(target.clone(), "haswell avx2"), of(target, "haswell avx2"));
+        }
+        for target in [Target::Portable, "x86_64-unknown-linux-gnu:znver4".parse().unwrap()] {
+            assert_eq!(of(target.clone(), "znver4 avx512f"), of(target, "haswell avx2"));
+        }
+        assert!(!processor::identity().is_empty());
+    }
+
+    #[test]
+    fn every_input_changes_the_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let (programs, packages) = (folder.path().join("bin"), folder.path().join("lib/python3.11/site-packages"));
+        fs::create_dir_all(&programs).unwrap();
+        fs::create_dir_all(&packages).unwrap();
+        let program = programs.join("iree-compile");
+        fs::write(&program, "one").unwrap();
+        let flags = ["--a=b".to_owned()];
+        let of = || Inputs::with("net", &flags, &[&program], "", "");
+        let first = of();
+        let mut keys = vec![
+            key(&first),
+            key(&Inputs::with("other", &flags, &[&program], "", "")),
+            key(&Inputs::with("net", &[], &[&program], "", "")),
+            key(&Inputs::with("net", &flags, &[&program, &program], "", "")),
+            key(&Inputs::with("net", &flags, &[&program], "IREE_X=1", "")),
+        ];
+        assert_eq!(of(), first);
+        fs::write(&program, "another").unwrap();
+        keys.push(key(&of()));
+        // A package is installed beside a script that stays as it is.
+        fs::create_dir(packages.join("onnx-1.0.dist-info")).unwrap();
+        keys.push(key(&of()));
+        for (index, key) in keys.iter().enumerate() {
+            assert_eq!(keys.iter().position(|other| other == key), Some(index), "{index}");
+        }
+    }
+
+    #[test]
+    fn variables_of_the_compiler_count() {
+        let row = |name: &str| (OsString::from(name), OsString::from("x"));
+        let text =
+            variables(["HOME", "IREE_LLVM_EMBEDDED_LINKER_PATH", "IREE_COMPILE", "PYTHONPATH"].map(row).into_iter());
+        assert_eq!(text, "IREE_LLVM_EMBEDDED_LINKER_PATH=\"x\"\nPYTHONPATH=\"x\"");
+    }
+
+    #[test]
+    fn flags_with_paths_are_found() {
+        let names = |flags: &[&str]| names_files(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>());
+        for flags in [
+            &["--iree-opt-export-parameters=scope=weights.irpa"][..],
+            &["--iree-hal-dump-executable-files-to=folder"],
+            &["--mlir-print-ir-tree-dir=/tmp/x"],
+            &["--iree-llvmcpu-static-library-output-path", "net.o"],
+            &["--iree-codegen-transform-dialect-library=library.mlir@entry"],
+        ] {
+            assert!(names(flags), "{flags:?}");
+        }
+        let features = "--iree-llvmcpu-target-cpu-features=+sse4.2,+avx2";
+        assert!(!names(&[]) && !names(&["--iree-opt-level=O3", features, "--iree-input-demote-f64-to-f32=false"]));
+    }
+}
