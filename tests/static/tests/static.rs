@@ -1,5 +1,6 @@
 //! Kernels that are linked into the program, translated and interpreted.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![allow(clippy::needless_borrows_for_generic_args, reason = "programs may pass references")]
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 use std::sync::Arc;

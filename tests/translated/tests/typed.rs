@@ -1,5 +1,6 @@
 //! The typed methods of translated modules: types, shapes, results, errors, names.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#![allow(clippy::needless_borrows_for_generic_args, reason = "programs may pass references")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "../../support/native.rs"]

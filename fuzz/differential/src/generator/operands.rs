@@ -150,7 +150,11 @@ impl FunctionBuilder<'_> {
 
     /// Returns the type of any reference, or sometimes another one.
     pub(super) fn lax_type(&mut self) -> &'static str {
-        if self.risks() { *self.random.pick(&TYPES) } else { *self.random.pick(&["!vm.ref<?>", "!vm.opaque"]) }
+        if self.risks() {
+            self.random.pick::<&str>(&TYPES)
+        } else {
+            self.random.pick::<&str>(&["!vm.ref<?>", "!vm.opaque"])
+        }
     }
 
     /// Returns registers of the letters' types, separated by commas.
