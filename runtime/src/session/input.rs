@@ -369,12 +369,12 @@ mod tests {
     #[test]
     fn elements_take_the_declared_shape() {
         let eight = vec![1.0; 8];
-        assert_eq!(shape(&[1.0; 4], &[Some(4)]), Ok(vec![4]));
+        assert_eq!(shape([1.0; 4], &[Some(4)]), Ok(vec![4]));
         assert_eq!(shape(&eight, &[Some(2), Some(4)]), Ok(vec![2, 4]));
         assert_eq!(shape([1.0; 8].as_slice(), &[None, Some(4)]), Ok(vec![2, 4]));
-        assert_eq!(shape(&[[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
-        assert_eq!(shape(&[[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
-        assert_eq!(shape(&1.0, &[]), Ok(vec![]));
+        assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
+        assert_eq!(shape([[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
+        assert_eq!(shape(1.0, &[]), Ok(vec![]));
         assert_eq!(shape(1.0, &[]), Ok(vec![]));
         assert_eq!(shape([1.0; 8], &[None, Some(4)]), Ok(vec![2, 4]));
         assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
@@ -387,13 +387,13 @@ mod tests {
     #[test]
     fn wrong_numbers_of_elements_are_rejected() {
         for (result, message) in [
-            (shape(&[1.0; 3], &[Some(4)]), "does not have 3 elements"),
-            (shape(&[1.0; 3], &[None, Some(2)]), "do not fill a tensor of shape [?, 2]"),
-            (shape(&[1.0; 3], &[None, Some(0)]), "do not fill"),
-            (shape(&[1.0; 4], &[None, None]), "fit several shapes"),
-            (shape(&[[1.0; 4]; 3], &[Some(4), Some(3)]), "expected a tensor of shape [4, 3], got one of shape [3, 4]"),
+            (shape([1.0; 3], &[Some(4)]), "does not have 3 elements"),
+            (shape([1.0; 3], &[None, Some(2)]), "do not fill a tensor of shape [?, 2]"),
+            (shape([1.0; 3], &[None, Some(0)]), "do not fill"),
+            (shape([1.0; 4], &[None, None]), "fit several shapes"),
+            (shape([[1.0; 4]; 3], &[Some(4), Some(3)]), "expected a tensor of shape [4, 3], got one of shape [3, 4]"),
             (shape(Input::new(&[2, 2], &[0.0; 6]), &[None, None]), "does not have 6 elements"),
-            (shape(&1.0, &[Some(1)]), "expected a tensor of shape [1], got one of shape []"),
+            (shape(1.0, &[Some(1)]), "expected a tensor of shape [1], got one of shape []"),
         ] {
             assert!(result.clone().unwrap_err().contains(message), "{result:?}");
         }

@@ -33,7 +33,7 @@ fn untrusted_modules_have_limits_and_no_machine_code() {
 fn machine_code_is_refused_on_every_device() {
     let device = Device::create("local-sync").unwrap();
     let own_loaders: Vec<Arc<dyn ExecutableLoader>> =
-        vec![Arc::new(VmvxLoader::default()), Arc::new(EmbeddedElfLoader::default())];
+        vec![Arc::new(VmvxLoader::default()), Arc::new(EmbeddedElfLoader)];
     let options = DeviceOptions { loaders: Some(own_loaders), ..DeviceOptions::default() };
     let trusting = || Limits { machine_code: true, ..Limits::portable() };
     for (name, builder) in [
@@ -45,7 +45,7 @@ fn machine_code_is_refused_on_every_device() {
         ("limits that permit machine code", model("llvm-cpu").limits(trusting()).untrusted()),
         ("a loader of the program", model("vmvx").executable_loader(Arc::<EmbeddedElfLoader>::default()).untrusted()),
     ] {
-        let error = builder.build().expect_err(name);
+        let Err(error) = builder.build() else { unreachable!("{name} is refused") };
         assert_eq!(error.code(), StatusCode::PermissionDenied, "{name}: {error}");
         let text = error.to_string();
         assert!(text.contains("machine code (embedded-elf"), "{name}: {text}");

@@ -4,6 +4,6 @@ incarnate::include_module!(model = "../../../tests/models/simple_mul/inline-stat
 
 fn main() -> incarnate::Result<()> {
     let model = model::Module::load(&incarnate::Device::create("local-sync")?)?;
-    println!("{:?}", model.simple_mul(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0])?.to_vec()?);
+    println!("{:?}", model.simple_mul([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0])?.to_vec()?);
     Ok(())
 }
