@@ -122,7 +122,7 @@ fn is_shown(line: &str, shown: &str, is_measured: bool) -> bool {
     if !is_measured {
         return line == shown;
     }
-    let is_unit = |word: &str| ["ns", "us", "ms", "s"].contains(&word);
+    let is_unit = |word: &str| ["ns", "us", "ms", "s"].contains(&word.trim_end_matches('.'));
     let is_varying = |word: &str| is_unit(word) || word.contains(|c: char| c.is_ascii_digit()) || word.starts_with('#');
     let (words, shown): (Vec<_>, Vec<_>) = (line.split_whitespace().collect(), shown.split_whitespace().collect());
     let agree = |(word, shown): (&&str, &&str)| word == shown || (is_varying(word) && is_varying(shown));

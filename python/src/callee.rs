@@ -140,7 +140,10 @@ impl Callee {
 
     #[cold]
     fn changed(&self) -> PyErr {
-        PyTypeError::new_err(format!("the file of the model has changed: there is no function `{}` any more", self.name))
+        PyTypeError::new_err(format!(
+            "the file of the model has changed: there is no function `{}` any more",
+            self.name
+        ))
     }
 
     fn convert<'py>(&self, py: Python<'py>, results: Vec<Value>, form: Form) -> PyResult<Bound<'py, PyAny>> {

@@ -364,12 +364,15 @@ impl Drop for Taken {
     }
 }
 
+/// What the bytes of an imported tensor are valid with: the tensor, and the copy of its elements if there is one.
+pub(crate) type Owners = (Py<Taken>, Option<Py<Copied>>);
+
 /// Takes the tensor out of a capsule: in place, or as a copy if its elements are not in row-major order. The capsule cannot be used
 /// again. The bytes are valid for reading and writing until the second result is dropped.
 ///
 /// # Errors
 /// UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for capsules that were used, and other objects.
-pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>, (Py<Taken>, Option<Py<Copied>>))> {
+pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>, Owners)> {
     let py = capsule.py();
     let not_a_tensor = || invalid_argument(py, "the object is no capsule of DLPack".to_owned());
     let capsule = capsule.clone().cast_into::<PyCapsule>().map_err(|_| not_a_tensor())?;

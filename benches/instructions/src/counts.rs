@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 
 use crate::operations;
 
-/// The change of a count, as a fraction, from which on the file must be updated.
-const TOLERANCE: f64 = 0.02;
+/// The largest change of a count, in percent, without an update of the file.
+const TOLERANCE: u64 = 2;
 
 /// What `counts.txt` has.
 #[derive(Default)]
@@ -58,11 +58,8 @@ fn compiler() -> Option<String> {
 
 /// Counts the instructions of an operation.
 fn count(name: &str) -> Result<u64, String> {
-    let folder = std::env::temp_dir().join(format!("incarnate-instructions-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let counted = count_in(&folder, name);
-    _ = std::fs::remove_dir_all(&folder);
-    counted
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    count_in(folder.path(), name)
 }
 
 fn count_in(folder: &Path, name: &str) -> Result<u64, String> {
@@ -124,10 +121,10 @@ fn report(committed: &Counts, measured: &Counts) -> usize {
             grown += 1;
             continue;
         };
-        let change = *count as f64 / *before as f64 - 1.0;
-        if change.abs() > TOLERANCE {
-            println!("{count:>10} {name}: {:+.1} %, was {before}", change * 100.0);
-            if change > 0.0 { grown += 1 } else { shrunk += 1 }
+        if 100 * count.abs_diff(*before) > TOLERANCE * before {
+            let change = 100.0 * (*count as f64 / *before as f64 - 1.0);
+            println!("{count:>10} {name}: {change:+.1} %, was {before}");
+            if count > before { grown += 1 } else { shrunk += 1 }
         }
     }
     for name in committed.counts.keys().filter(|name| !measured.counts.contains_key(*name)) {

@@ -139,6 +139,6 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let error = MappedFile::open(&path).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);
-        assert!(error.to_string().contains("incarnate-mapping-"), "{error}");
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
     }
 }
