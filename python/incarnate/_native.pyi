@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "Compiled",
     "DeadlineExceededError",
     "Error",
     "Function",
@@ -134,6 +135,7 @@ class Model:
 def devices() -> list[str]:
     """Returns the URIs of the devices of this machine."""
 
+@final
 class Compiled:
     """The module of a model, which is deleted with this object unless it is kept in the user's cache."""
 
