@@ -38,10 +38,10 @@ fn a_dictionary_becomes_a_struct() {
     let fields: Vec<&str> = fields.into_iter().map(str::trim).filter(|line| line.starts_with("pub ")).collect();
     assert_eq!(fields, ["pub a_b_2: Tensor<f32>,", "pub a_b: Tensor<f32>,", "pub state_steps: Tensor<i32>,"]);
     for wanted in [
-        "batch_features: impl Into<Input<'a, f32>>,",
-        "state_steps: impl Into<Input<'a, i32>>,",
-        "values: impl Into<Input<'a, f32>>,",
-        "factor: impl Into<Input<'a, f32>>,",
+        "batch_features: impl IntoInput<'a, f32>,",
+        "state_steps: impl IntoInput<'a, i32>,",
+        "values: impl IntoInput<'a, f32>,",
+        "factor: impl IntoInput<'a, f32>,",
         "`sync func @scale(%values: tensor<4xf32>, %factor: tensor<f32>) -> (%scaled: tensor<4xf32>)`",
     ] {
         assert!(text.contains(wanted), "{wanted} is not in {text}");

@@ -18,11 +18,11 @@ use crate::{Error, Result, ResultExt};
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/digits/vmvx.vmfb");
 /// let session = Session::load("local-sync", path)?;
 /// let classify = session.function("classify")?;
-/// let mut results: Results = classify.call((vec![0.0f32; 2 * 64],))?;
+/// let mut results: Results = classify.call((vec![0.0f32; 360 * 64],))?;
 /// let names: Vec<&str> = results.names().collect();
 /// let scores: Tensor<f32> = results.get(names[0])?;
 /// let labels: Tensor<i32> = results.take(1)?;
-/// assert_eq!((scores.shape(), labels.shape()), (&[2, 10][..], &[2][..]));
+/// assert_eq!((scores.shape(), labels.shape()), (&[360, 10][..], &[360][..]));
 /// # Ok(())
 /// # }
 /// ```
