@@ -11,7 +11,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 /// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, option]...`, where `CRATE` is the path of the crate
-/// `incarnate`, and each option is a row of [`OPTIONS`].
+/// `incarnate`, and an error lists the options.
 #[proc_macro]
 pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let result = Invocation::parse(input.into()).and_then(|invocation| invocation.expand());
