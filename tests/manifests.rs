@@ -146,7 +146,7 @@ fn packages_have_one_oldest_rust() {
     for package in &packages {
         assert_eq!(package.text("rust_version"), oldest, "the rust-version of {}", package.name());
     }
-    for file in ["README.md", "CONTRIBUTING.md"] {
+    for file in ["README.md", "CONTRIBUTING.md", "docs/shipping.md"] {
         let text = fs::read_to_string(root().join(file)).expect("a text file");
         assert!(text.contains(&format!("Rust {oldest} or newer")), "{file} does not say 'Rust {oldest} or newer'");
     }

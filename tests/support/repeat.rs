@@ -14,8 +14,8 @@ const CALLERS: usize = if IS_EMULATED { 4 } else { 8 };
 const ROUNDS: usize = if IS_EMULATED { 6 } else { 60 };
 const TIME: Duration = Duration::from_millis(60);
 const LEAST_ROUNDS: usize = if IS_EMULATED { 1 } else { 2 };
-/// The numbers of workers.
-const WORKERS: &[usize] = if IS_EMULATED { &[4] } else { &[1, 2, 4, 16] };
+/// The numbers of workers. A limited run gives each case one of them, in turn; a run of asked rounds gives each case all.
+const WORKERS: [usize; 4] = [4, 1, 16, 2];
 /// The least calls of all.
 const CALLS: usize = if IS_EMULATED { 400 } else { 4000 };
 /// The environment variable with a number of rounds without a time limit.
@@ -65,17 +65,20 @@ fn repeat(instance: &Instance, case: &Case) -> Result<usize, String> {
 /// # Panics
 /// If any call fails or returns a wrong result, or few calls were made.
 pub(crate) fn repeat_all(instance: impl Fn(&Case, &Path, &str) -> Result<Instance, String>) {
+    let models = cases::models();
+    let is_single = |model: &Model, case: &Case| {
+        case.calls.len() == 1 && case.calls[0].fails.is_none() && is_stateless(model, case)
+    };
+    let runs = models.iter().flat_map(|model| model.runs().filter(|(_, case)| is_single(model, case)));
     let (mut calls, mut faults) = (0, Vec::new());
-    for workers in WORKERS {
-        let device = format!("local-task?workers={workers}");
-        for model in &cases::models() {
-            let single =
-                |case: &Case| case.calls.len() == 1 && case.calls[0].fails.is_none() && is_stateless(model, case);
-            for (variant, case) in model.runs().filter(|(_, case)| single(case)) {
-                match instance(case, variant, &device).and_then(|instance| repeat(&instance, case)) {
-                    Ok(rounds) => calls += rounds,
-                    Err(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),
-                }
+    for (index, (variant, case)) in runs.enumerate() {
+        let one = [WORKERS[index % WORKERS.len()]];
+        let counts: &[usize] = if asked_rounds().is_some() { &WORKERS } else { &one };
+        for workers in counts {
+            let device = format!("local-task?workers={workers}");
+            match instance(case, variant, &device).and_then(|instance| repeat(&instance, case)) {
+                Ok(rounds) => calls += rounds,
+                Err(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),
             }
         }
     }

@@ -1,4 +1,4 @@
-// Tests packages of `incarnate web` in Node: `node package.mjs INCARNATE [--quick]`, with the command line to build them with.
+// Tests packages of `incarnate web` in Node: `node package.mjs INCARNATE`, with the command line to build them with.
 //
 // The classifier of digits computes what is expected; fused, with vectors and without, it computes the bits of the native program.
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const [, , incarnate, ...flags] = process.argv;
+const [, , incarnate] = process.argv;
 const model = fileURLToPath(new URL("../models/digits/", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "incarnate-web-"));
 const run = (...line) => execFileSync(incarnate, line, { stdio: ["ignore", "ignore", "inherit"] });
@@ -63,17 +63,15 @@ try {
     errors(digits);
     checks++;
   }
-  if (!flags.includes("--quick")) {
-    const file = join(folder, "native.npy");
-    const input = `--input=@${join(model, "test_images.in0.npy")}`;
-    run("run", join(model, "vmvx.vmfb"), input, `--output=@${file}`, "--output=");
-    const native = npy(file, Uint32Array);
-    for (const [name, ...options] of [["fused", "--fused"], ["scalar", "--fused", "--no-simd"]]) {
-      const [found] = (await build(name, ...options)).classify(images);
-      const bits = found.data.slice();
-      assert.deepEqual(new Uint32Array(bits.buffer), native, `${name}: other bits than the native program`);
-      checks++;
-    }
+  const file = join(folder, "native.npy");
+  const input = `--input=@${join(model, "test_images.in0.npy")}`;
+  run("run", join(model, "vmvx.vmfb"), input, `--output=@${file}`, "--output=");
+  const native = npy(file, Uint32Array);
+  for (const [name, ...options] of [["fused", "--fused"], ["scalar", "--fused", "--no-simd"]]) {
+    const [found] = (await build(name, ...options)).classify(images);
+    const bits = found.data.slice();
+    assert.deepEqual(new Uint32Array(bits.buffer), native, `${name}: other bits than the native program`);
+    checks++;
   }
   console.log(`test result: ok. ${checks} passed; packages in Node ${process.version}`);
 } finally {

@@ -9,12 +9,14 @@ use crate::operations;
 
 /// The largest change of a count, in percent, without an update of the file.
 const TOLERANCE: u64 = 2;
+/// The programs whose versions the file states.
+const PROGRAMS: [&str; 3] = ["glibc", "rustc", "valgrind"];
 
 /// What `counts.txt` has.
 #[derive(Default)]
 struct Counts {
-    /// The compiler that they are counted with.
-    compiler: String,
+    /// The programs that counts depend on, with their versions.
+    versions: BTreeMap<String, String>,
     counts: BTreeMap<String, u64>,
 }
 
@@ -26,8 +28,10 @@ impl Counts {
     fn read(text: &str) -> Counts {
         let mut read = Counts::default();
         for line in text.lines() {
-            if let Some(compiler) = line.strip_prefix("# rustc ") {
-                read.compiler = compiler.to_string();
+            if let Some((program, version)) = line.strip_prefix("# ").and_then(|line| line.split_once(' '))
+                && PROGRAMS.contains(&program)
+            {
+                read.versions.insert(program.to_string(), version.to_string());
             } else if let Some((count, name)) = line.trim().split_once(' ')
                 && let Ok(count) = count.parse()
             {
@@ -41,7 +45,9 @@ impl Counts {
         let mut text = String::from(
             "# Instructions of an operation, counted by callgrind: `.ci/instructions --update` writes this file.\n",
         );
-        _ = writeln!(text, "# rustc {}", self.compiler);
+        for (program, version) in &self.versions {
+            _ = writeln!(text, "# {program} {version}");
+        }
         for (name, count) in &self.counts {
             _ = writeln!(text, "{count:>10} {name}");
         }
@@ -49,27 +55,41 @@ impl Counts {
     }
 }
 
-/// The version of the compiler in PATH, which has compiled this program.
-fn compiler() -> Option<String> {
-    let output = Command::new("rustc").arg("--version").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.split_whitespace().nth(1).map(str::to_string)
+/// What a program of PATH prints.
+fn output_of(program: &str, argument: &str) -> Result<String, String> {
+    let output = Command::new(program).arg(argument).output().map_err(|error| format!("{program}: {error}"))?;
+    String::from_utf8(output.stdout).map_err(|error| format!("{program}: {error}"))
+}
+
+/// The versions of this machine's programs: of the compiler in PATH, which has compiled this one, of the library that allocates and
+/// copies, and of the counter, which decides what processor a program sees.
+fn versions() -> Result<BTreeMap<String, String>, String> {
+    let texts = [
+        output_of("getconf", "GNU_LIBC_VERSION")?,
+        output_of("rustc", "--version")?,
+        output_of("valgrind", "--version")?.replace('-', " "),
+    ];
+    let versions = PROGRAMS.iter().zip(&texts).map(|(program, text)| {
+        let version = text.split_whitespace().nth(1).ok_or_else(|| format!("{program} states no version: {text}"))?;
+        Ok(((*program).to_string(), version.to_string()))
+    });
+    versions.collect()
 }
 
 /// Counts the instructions of an operation.
-fn count(name: &str) -> Result<u64, String> {
+fn count(valgrind: &Path, name: &str) -> Result<u64, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    count_in(folder.path(), name)
+    count_in(folder.path(), valgrind, name)
 }
 
-fn count_in(folder: &Path, name: &str) -> Result<u64, String> {
+fn count_in(folder: &Path, valgrind: &Path, name: &str) -> Result<u64, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let file = folder.join("callgrind");
-    let mut command = Command::new("valgrind");
+    let mut command = Command::new(valgrind);
     command.args(["--tool=callgrind", "--toggle-collect=measured_operation"]);
     command.arg(format!("--callgrind-out-file={}", file.display())).arg(own).args(["run", name]);
-    // A fixed environment: its length moves the stack, and so what copies of unaligned bytes take.
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    // No environment: its length moves the stack, and so the cost of copies of unaligned bytes.
+    command.env_clear();
     let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
     let messages = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -82,34 +102,45 @@ fn count_in(folder: &Path, name: &str) -> Result<u64, String> {
 
 /// Counts all operations, prints those that changed, and updates the file or fails where one grew.
 pub(crate) fn check(is_update: bool) -> ExitCode {
-    let committed = Counts::read(&std::fs::read_to_string(path()).unwrap_or_default());
-    let mut measured = Counts { compiler: compiler().unwrap_or_default(), counts: BTreeMap::new() };
-    for (name, ..) in operations::ALL {
-        match count(name) {
-            Ok(count) => _ = measured.counts.insert((*name).to_string(), count),
-            Err(error) => {
-                eprintln!("{name}: {error}");
-                return ExitCode::FAILURE;
-            }
+    match counted(is_update) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(grown) => {
+            println!(
+                "{grown} grew by more than {TOLERANCE} %: mend it, or commit `.ci/instructions --update` and say why"
+            );
+            ExitCode::FAILURE
         }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Counts all operations. Returns the number of those that grew; none after an update.
+fn counted(is_update: bool) -> Result<usize, String> {
+    let of_file = |error: std::io::Error| format!("{}: {error}", path().display());
+    let committed = std::fs::read_to_string(path()).map_err(of_file).map(|text| Counts::read(&text));
+    let committed = if is_update { committed.unwrap_or_default() } else { committed? };
+    let mut measured = Counts { versions: versions()?, counts: BTreeMap::new() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let valgrind = std::env::split_paths(&folders).map(|folder| folder.join("valgrind")).find(|file| file.exists());
+    let valgrind = valgrind.ok_or("valgrind is not in PATH")?;
+    for (name, ..) in operations::ALL {
+        let count = count(&valgrind, name).map_err(|error| format!("{name}: {error}"))?;
+        measured.counts.insert((*name).to_string(), count);
     }
     let grown = report(&committed, &measured);
     if is_update {
-        if let Err(error) = std::fs::write(path(), measured.text()) {
-            eprintln!("{}: {error}", path().display());
-            return ExitCode::FAILURE;
-        }
-        return ExitCode::SUCCESS;
+        std::fs::write(path(), measured.text()).map_err(of_file)?;
+        return Ok(0);
     }
-    if grown == 0 {
-        return ExitCode::SUCCESS;
+    for (program, version) in
+        measured.versions.iter().filter(|(program, version)| committed.versions.get(*program) != Some(version))
+    {
+        println!("{program} {version} is not that of the committed counts, which .ci/instructions uses");
     }
-    if committed.compiler != measured.compiler {
-        println!("the committed counts are those of rustc {}, so none of these fails", committed.compiler);
-        return ExitCode::SUCCESS;
-    }
-    println!("{grown} grew by more than 2 %: mend it, or commit `.ci/instructions --update` and say why");
-    ExitCode::FAILURE
+    Ok(grown)
 }
 
 /// Prints what differs by more than the tolerance; returns the number of operations that grew, or that one of the two lacks.
@@ -145,9 +176,11 @@ mod tests {
     #[test]
     fn counts_are_read_as_they_are_written() {
         let counts = [("call: empty".to_string(), 300), ("load: digits".to_string(), 5)].into_iter().collect();
-        let written = Counts { compiler: "1.95.0".to_string(), counts }.text();
+        let versions = PROGRAMS.iter().map(|program| ((*program).to_string(), "1.95.0".to_string())).collect();
+        let written = Counts { versions, counts }.text();
         let read = Counts::read(&written);
-        assert_eq!((read.compiler.as_str(), read.counts.len(), read.counts["call: empty"]), ("1.95.0", 2, 300));
+        assert_eq!((read.versions.len(), read.versions["rustc"].as_str()), (PROGRAMS.len(), "1.95.0"));
+        assert_eq!((read.counts.len(), read.counts["call: empty"]), (2, 300));
         assert_eq!(read.text(), written);
     }
 

@@ -11,8 +11,8 @@ use incarnate_runtime::hal::local::{
 };
 use incarnate_runtime::hal::{
     Buffer, BufferParameters, BufferRef, BufferView, CommandBuffer, CommandBufferMode, CommandCategory, Deadline,
-    Device, DeviceOptions, DispatchFlags, DriverRegistry, ElementType, EncodingType, ExecutionStage, Fence, Fences,
-    SignalFence, WHOLE_BUFFER, Workgroups,
+    Device, DeviceOptions, DispatchFlags, DriverRegistry, ElementType, EncodingType, Executable, ExecutionStage, Fence,
+    Fences, SignalFence, WHOLE_BUFFER, Workgroups,
 };
 
 use crate::Operation;
@@ -65,25 +65,39 @@ fn buffer(device: &Device) -> Arc<Buffer> {
     device.allocator().allocate(BufferParameters::DEVICE, 64).unwrap()
 }
 
-/// Records dispatches, each with bindings of their own.
-fn record(device: &Device, dispatches: usize, bindings: usize, mode: CommandBufferMode) -> Arc<CommandBuffer> {
-    let commands = device.create_command_buffer(mode, CommandCategory::all(), 0);
-    let ledger = incarnate_runtime::vm::Ledger::HOST;
-    let executable = device.create_executable(&Loaders::default(), "empty", &[], None, &[], ledger).unwrap();
-    let buffers: Vec<Arc<Buffer>> = (0..bindings).map(|_| buffer(device)).collect();
-    for _ in 0..dispatches {
-        let bindings = buffers.iter().map(|buffer| BufferRef {
-            buffer: Some(buffer.clone()),
-            slot: 0,
-            offset: 0,
-            length: WHOLE_BUFFER,
-        });
-        let (count, flags) = (Workgroups::Count([1, 1, 1]), DispatchFlags::empty());
-        commands.dispatch(executable.clone(), 0, count, &[], bindings, flags).unwrap();
-        commands.execution_barrier(ExecutionStage::DISPATCH, ExecutionStage::DISPATCH).unwrap();
+/// A kernel and its bindings on a device.
+struct Dispatch {
+    device: Arc<Device>,
+    executable: Arc<Executable>,
+    buffers: Vec<Arc<Buffer>>,
+}
+
+impl Dispatch {
+    fn new(bindings: usize) -> Dispatch {
+        let device = device(bindings);
+        let ledger = incarnate_runtime::vm::Ledger::HOST;
+        let executable = device.create_executable(&Loaders::default(), "empty", &[], None, &[], ledger).unwrap();
+        let buffers = (0..bindings).map(|_| buffer(&device)).collect();
+        Dispatch { device, executable, buffers }
     }
-    commands.finalize().unwrap();
-    Arc::new(commands)
+
+    /// Records the dispatch a number of times.
+    fn record(&self, dispatches: usize, mode: CommandBufferMode) -> Arc<CommandBuffer> {
+        let commands = self.device.create_command_buffer(mode, CommandCategory::all(), 0);
+        for _ in 0..dispatches {
+            let bindings = self.buffers.iter().map(|buffer| BufferRef {
+                buffer: Some(buffer.clone()),
+                slot: 0,
+                offset: 0,
+                length: WHOLE_BUFFER,
+            });
+            let (count, flags) = (Workgroups::Count([1, 1, 1]), DispatchFlags::empty());
+            commands.dispatch(self.executable.clone(), 0, count, &[], bindings, flags).unwrap();
+            commands.execution_barrier(ExecutionStage::DISPATCH, ExecutionStage::DISPATCH).unwrap();
+        }
+        commands.finalize().unwrap();
+        Arc::new(commands)
+    }
 }
 
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
@@ -95,15 +109,15 @@ fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
 
 /// Records one dispatch with a number of bindings, and executes it.
 pub(crate) fn dispatch(bindings: usize) -> Operation {
-    let device = device(bindings);
-    Box::new(move || execute(&device, &record(&device, 1, bindings, CommandBufferMode::ONE_SHOT)))
+    let dispatch = Dispatch::new(bindings);
+    Box::new(move || execute(&dispatch.device, &dispatch.record(1, CommandBufferMode::ONE_SHOT)))
 }
 
 /// Executes recorded dispatches once more.
 pub(crate) fn replay(dispatches: usize) -> Operation {
-    let device = device(3);
-    let commands = record(&device, dispatches, 3, CommandBufferMode::empty());
-    Box::new(move || execute(&device, &commands))
+    let dispatch = Dispatch::new(3);
+    let commands = dispatch.record(dispatches, CommandBufferMode::empty());
+    Box::new(move || execute(&dispatch.device, &commands))
 }
 
 /// Reads a text with the elements of a tensor.

@@ -1,7 +1,7 @@
 //! Counts the instructions of frequent operations with callgrind, and compares them with `counts.txt`.
 //!
 //! Each operation runs in a process of its own, so that no count depends on the operations before it. The process prepares the operation,
-//! runs it some times, and then once more in `measured`, which is all that callgrind counts.
+//! runs it some times, and then once more in `measured_operation`, which is all that callgrind counts.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a measurement that cannot begin has no caller to tell")]
 #![allow(unsafe_code, reason = "kernels take addresses; callgrind finds a function by its name")]
 

@@ -11,7 +11,7 @@ type Row = (&'static str, fn() -> Operation, usize);
 
 const SYNC: &str = "local-sync";
 
-/// All operations. Loops run for 10,000 iterations; the functions that call make twenty calls each.
+/// All operations. Loops run for 10,000 iterations where the name has no number; the functions that call make twenty calls each.
 pub(crate) const ALL: &[Row] = &[
     ("vm: empty call", || vm("empty", None, false), WARM_UPS),
     ("vm: empty call, translated", || vm("empty", None, true), WARM_UPS),
