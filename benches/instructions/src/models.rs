@@ -181,11 +181,11 @@ pub(crate) fn first_call() -> Operation {
     })
 }
 
-/// Translates a module with its kernels.
+/// Translates a module with its kernels to tokens, as the macro does.
 pub(crate) fn translate(file: &'static str) -> Operation {
     let module = verified(file);
     Box::new(move || {
         let output = generate(&module, &Options::default()).unwrap();
-        black_box(output.files("translated").unwrap());
+        black_box(output);
     })
 }
