@@ -97,12 +97,18 @@ impl CallBuffer {
         self.words.extend_from_slice(&words);
     }
 
-    /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::MAX_BORROWED`] of all
-    /// are.
-    #[inline]
-    pub(super) fn push_borrowed(&mut self, reference: &mut Ref) {
-        self.borrowed |= 1 << (self.refs.len() % Self::MAX_BORROWED);
-        self.refs.push(core::mem::take(reference));
+    /// Appends the bits of primitives.
+    #[inline(always)]
+    pub(super) fn extend_words(&mut self, words: impl ExactSizeIterator<Item = u64>) {
+        self.words.extend(words);
+    }
+
+    /// Appends the references of a call to an empty buffer. The caller takes those whose bits are in `borrowed` back with
+    /// [`CallBuffer::take_back`].
+    #[inline(always)]
+    pub(super) fn pass_references(&mut self, references: impl ExactSizeIterator<Item = Ref>, borrowed: u64) {
+        self.refs.extend(references);
+        self.borrowed = borrowed;
     }
 
     /// Takes back the first of the references that are still borrowed.

@@ -26,6 +26,12 @@ pub(super) enum Transfer {
     Count,
 }
 
+impl Transfer {
+    pub(super) fn is_reference(self) -> bool {
+        matches!(self, Transfer::RefCopy | Transfer::RefBorrow | Transfer::RefMove)
+    }
+}
+
 /// A value of a call: how it is passed, its source register and its target register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
@@ -34,17 +40,31 @@ pub(super) struct Operand {
     pub(super) target: u16,
 }
 
+/// A range of [`Code::operands`]: words, then references, each in the order of the calling convention.
+#[derive(Clone, Debug)]
+pub(super) struct OperandList {
+    pub(super) words: Range<u32>,
+    pub(super) refs: Range<u32>,
+}
+
+impl OperandList {
+    /// All operands.
+    #[inline(always)]
+    pub(super) fn all(&self) -> Range<u32> {
+        self.words.start..self.refs.end
+    }
+}
+
 /// The operands of a call, besides the instruction.
 #[derive(Clone, Debug)]
 pub(super) struct CallSite {
     /// Function or import ordinal.
     pub(super) callee: u32,
-    /// Arguments are borrowed.
-    pub(super) borrows: bool,
-    /// Range of [`Code::operands`]: arguments.
-    pub(super) arguments: Range<u32>,
-    /// Range of [`Code::operands`]: targets of results.
-    pub(super) results: Range<u32>,
+    /// One bit for each of the first references among the arguments: it is borrowed.
+    pub(super) borrowed: u64,
+    pub(super) arguments: OperandList,
+    /// Targets of results.
+    pub(super) results: OperandList,
     /// Index of the call.
     pub(super) pc: u32,
     /// Index of the instruction after the call.

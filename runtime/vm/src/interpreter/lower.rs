@@ -287,7 +287,7 @@ impl<'a> Lowering<'a> {
                 self.call(callee, Some(segment_sizes), operands, results, Some(resume))?;
             }
             Body::Return { operands } => {
-                let range = self.operand_list(self.convention.results(), None, operands)?;
+                let range = self.operand_list(self.convention.results(), None, operands)?.all();
                 self.emit(operation, 0, 0, 0, halves(range.start, range.end));
             }
             Body::Fail { status, message } => {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::super::call::CallBuffer;
-use super::super::code::{CallSite, Operand, Transfer};
+use super::super::code::{CallSite, Operand, OperandList, Transfer};
 use super::super::operation::Operation;
 use super::{Fixup, FixupSlot, Lowering, broken};
 use crate::Result;
@@ -14,7 +14,8 @@ use incarnate_bytecode::{
     AnyRegister, BlockOffset, CallingConvention, ConventionItem, FunctionOrdinal, RegisterList, SegmentSizes,
 };
 
-/// Returns the registers that arguments are passed in: each file is filled from its start, 64-bit values at even registers.
+/// Returns the registers that arguments are passed in: each file is filled from its start, 64-bit values at even registers. Words precede
+/// references.
 pub(in super::super) fn entry(convention: CallingConvention<'_>) -> Box<[Operand]> {
     let (mut word, mut reference) = (0u16, 0u16);
     let operand = |item: ConventionItem| {
@@ -34,7 +35,9 @@ pub(in super::super) fn entry(convention: CallingConvention<'_>) -> Box<[Operand
         };
         Operand { transfer, source: 0, target }
     };
-    convention.arguments().map(operand).collect()
+    let mut operands: Box<[Operand]> = convention.arguments().map(operand).collect();
+    operands.sort_by_key(|operand| operand.transfer.is_reference());
+    operands
 }
 
 fn transfer_of(item: ConventionItem, register: AnyRegister) -> Transfer {
@@ -69,19 +72,18 @@ impl<'a> Lowering<'a> {
         let arguments = self.operand_list(convention.arguments(), segments, operands)?;
         if operation == Operation::Call {
             let targets = entry(convention);
-            let range = arguments.start as usize..arguments.end as usize;
-            for (operand, target) in self.operands[range].iter_mut().zip(&targets) {
+            for (operand, target) in self.operands_mut(&arguments.all()).iter_mut().zip(&targets) {
                 operand.target = target.target;
             }
         }
-        let borrows = operation != Operation::Call && self.borrow_arguments(&arguments);
+        let borrowed = if operation == Operation::Call { 0 } else { self.borrow_arguments(&arguments.refs) };
         let results = self.operand_list(convention.results(), None, results)?;
-        for operand in &mut self.operands[results.start as usize..results.end as usize] {
+        for operand in self.operands_mut(&results.all()) {
             operand.target = operand.source;
         }
         let site = self.sites.len();
         let pc = self.instructions.len() as u32;
-        self.sites.push(CallSite { callee: ordinal, borrows, arguments, results, pc, resume: pc + 1 });
+        self.sites.push(CallSite { callee: ordinal, borrowed, arguments, results, pc, resume: pc + 1 });
         self.emit(operation, 0, 0, 0, site as u64);
         if let Some(target) = resume {
             self.fixups.push(Fixup { slot: FixupSlot::Resume(site), target });
@@ -89,31 +91,25 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
+    fn operands_mut(&mut self, range: &Range<u32>) -> &mut [Operand] {
+        &mut self.operands[range.start as usize..range.end as usize]
+    }
+
     /// Passes references to an imported function as borrowed instead of cloned, where their register is passed once.
-    /// Returns whether there is one.
-    fn borrow_arguments(&mut self, arguments: &Range<u32>) -> bool {
-        let operands = &mut self.operands[arguments.start as usize..arguments.end as usize];
-        let is_ref =
-            |operand: &Operand| matches!(operand.transfer, Transfer::RefCopy | Transfer::RefBorrow | Transfer::RefMove);
-        let mut borrows = false;
-        let mut position = 0;
-        for index in 0..operands.len() {
+    /// Returns a bit for each that is.
+    fn borrow_arguments(&mut self, references: &Range<u32>) -> u64 {
+        let operands = self.operands_mut(references);
+        let mut borrowed = 0;
+        // Recorders of command buffers pass many; the count below must not make lowering quadratic.
+        for index in 0..operands.len().min(CallBuffer::MAX_BORROWED) {
             let operand = operands[index];
-            if !is_ref(&operand) {
-                continue;
-            }
-            let once = operands.iter().filter(|other| is_ref(other) && other.source == operand.source).count() == 1;
-            if operand.transfer == Transfer::RefCopy && once && position < CallBuffer::MAX_BORROWED {
+            let once = operands.iter().filter(|other| other.source == operand.source).count() == 1;
+            if operand.transfer == Transfer::RefCopy && once {
                 operands[index].transfer = Transfer::RefBorrow;
-                borrows = true;
-            }
-            position += 1;
-            // Recorders of command buffers pass many; the count above must not make lowering quadratic.
-            if position >= CallBuffer::MAX_BORROWED {
-                break;
+                borrowed |= 1 << index;
             }
         }
-        borrows
+        borrowed
     }
 
     /// Pairs the items of a convention with registers; spans are unrolled by their segment sizes.
@@ -122,12 +118,16 @@ impl<'a> Lowering<'a> {
         items: impl Iterator<Item = ConventionItem> + Clone,
         segments: Option<SegmentSizes<'a>>,
         registers: RegisterList<'a>,
-    ) -> Result<Range<u32>> {
-        let start = self.operands.len() as u32;
+    ) -> Result<OperandList> {
+        let start = self.operands.len();
         let mut registers = registers.iter();
         let mut segments = segments.into_iter().flat_map(SegmentSizes::iter);
         self.items(items, &mut segments, &mut registers, true)?;
-        Ok(start..self.operands.len() as u32)
+        let list = &mut self.operands[start..];
+        list.sort_by_key(|operand| operand.transfer.is_reference());
+        let refs = start + list.partition_point(|operand| !operand.transfer.is_reference());
+        let [start, refs, end] = [start, refs, self.operands.len()].map(|index| index as u32);
+        Ok(OperandList { words: start..refs, refs: refs..end })
     }
 
     fn items(

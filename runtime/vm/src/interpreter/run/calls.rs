@@ -36,7 +36,7 @@ impl<'m> Machine<'m> {
         self.stack.frames.call(Caller::new(code.function, inst.low()), callee.words, callee.refs)?;
         let to = self.stack.frames.registers(callee.words, callee.refs);
         let from = below(to, code);
-        for operand in code.operands(&site.arguments) {
+        for operand in code.operands(&site.arguments.all()) {
             // SAFETY: operands were verified against both functions' register files.
             unsafe { operand.copy(from, to, operand.target) };
         }
@@ -58,7 +58,7 @@ impl<'m> Machine<'m> {
         let caller_code = self.module.code(caller.function())?;
         let site = &caller_code.sites[caller.site() as usize];
         let to = below(from, caller_code);
-        for (result, target) in code.operands(list).iter().zip(caller_code.operands(&site.results)) {
+        for (result, target) in code.operands(list).iter().zip(caller_code.operands(&site.results.all())) {
             // SAFETY: results were verified against the callee's convention on both sides.
             unsafe { result.copy(from, to, target.target) };
         }
@@ -74,7 +74,13 @@ impl<'m> Machine<'m> {
         self.buffer.finish_arguments();
         for result in code.operands(list) {
             // SAFETY: results were verified against the function's register files.
-            unsafe { result.push(from, self.buffer) };
+            unsafe {
+                if result.transfer.is_reference() {
+                    self.buffer.push_ref(result.passed_reference(from.1));
+                } else {
+                    self.buffer.push_word(result.word(from));
+                }
+            }
         }
         self.stack.frames.close(code.words, code.refs);
     }
@@ -87,9 +93,13 @@ impl<'m> Machine<'m> {
         };
         let mut buffer = self.stack.take_buffer();
         let from = self.stack.frames.registers(code.words, code.refs);
-        for argument in code.operands(&site.arguments) {
-            // SAFETY: arguments were verified against the function's register files.
-            unsafe { argument.push(from, &mut buffer) };
+        // SAFETY: arguments were verified against the function's register files.
+        buffer.extend_words(code.operands(&site.arguments.words).iter().map(|operand| unsafe { operand.word(from) }));
+        let references = code.operands(&site.arguments.refs);
+        if !references.is_empty() {
+            // SAFETY: as above.
+            let passed = |operand: &Operand| unsafe { operand.passed_reference(from.1) };
+            buffer.pass_references(references.iter().map(passed), site.borrowed);
         }
         let top = self.stack.frames.mark();
         self.stack.enter()?;
@@ -121,10 +131,10 @@ impl<'m> Machine<'m> {
         top: Mark,
     ) -> Result<Completion> {
         self.stack.leave();
-        if site.borrows && completion.is_ok() {
+        if site.borrowed != 0 && completion.is_ok() {
             // Functions that yielded may have frames above this one's.
             let to = self.stack.frames.registers_below(top, code.words, code.refs);
-            for argument in code.operands(&site.arguments) {
+            for argument in code.operands(&site.arguments.refs) {
                 if argument.transfer == Transfer::RefBorrow
                     && let Some(borrowed) = buffer.take_back()
                 {
@@ -145,15 +155,19 @@ impl<'m> Machine<'m> {
         self.stack.frames.release(top);
         let to = self.stack.frames.registers(code.words, code.refs);
         let mut reader = buffer.reader();
-        for result in code.operands(&site.results) {
+        for result in code.operands(&site.results.words) {
+            let word = reader.word()?;
             // SAFETY: result registers were verified against the function's register files.
             unsafe {
                 match result.transfer {
-                    Transfer::Word32 => i32::set(to.0, result.target, reader.word()? as i32),
-                    Transfer::Word64 => u64::set(to.0, result.target, reader.word()?),
-                    _ => *reference(to.1, result.target) = reader.reference()?,
+                    Transfer::Word64 => u64::set(to.0, result.target, word),
+                    _ => i32::set(to.0, result.target, word as i32),
                 }
             }
+        }
+        for result in code.operands(&site.results.refs) {
+            // SAFETY: as above.
+            unsafe { *reference(to.1, result.target) = reader.reference()? };
         }
         self.stack.give_buffer(buffer);
         Ok(Completion::Done)
@@ -219,37 +233,32 @@ impl Operand {
         }
     }
 
-    /// Copies or moves the value of the operand's source into a call buffer.
+    /// Returns the word that the operand passes: a register's value, or the element count of a span.
     ///
     /// # Safety
     /// The register lies in the frame's register files.
     #[inline(always)]
-    unsafe fn push(&self, from: Registers, buffer: &mut CallBuffer) {
+    unsafe fn word(&self, from: Registers) -> u64 {
         // SAFETY: the caller's promise.
         unsafe {
             match self.transfer {
-                Transfer::Word32 => buffer.push_word(u64::from(i32::get(from.0, self.source) as u32)),
-                Transfer::Word64 => buffer.push_word(u64::get(from.0, self.source)),
-                _ => self.push_other(from.1, buffer),
+                Transfer::Word32 => u64::from(i32::get(from.0, self.source) as u32),
+                Transfer::Word64 => u64::get(from.0, self.source),
+                _ => self.source.into(),
             }
         }
     }
 
-    /// The rest of `push`, outlined so that words need no jump table.
+    /// Returns the reference that the operand passes: moved out of its register, unless it is copied. A borrowed one is put back after the
+    /// call.
     ///
     /// # Safety
-    /// As above.
-    #[inline(never)]
-    unsafe fn push_other(&self, from: *mut Ref, buffer: &mut CallBuffer) {
+    /// The register lies in the frame's register files.
+    #[inline(always)]
+    unsafe fn passed_reference(&self, from: *mut Ref) -> Ref {
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.transfer {
-                Transfer::RefMove => buffer.push_ref(core::mem::take(reference(from, self.source))),
-                Transfer::RefCopy => buffer.push_ref(reference(from, self.source).clone()),
-                Transfer::RefBorrow => buffer.push_borrowed(reference(from, self.source)),
-                Transfer::Word32 | Transfer::Word64 | Transfer::Count => buffer.push_word(self.source.into()),
-            }
-        }
+        let reference = unsafe { reference(from, self.source) };
+        if self.transfer == Transfer::RefCopy { reference.clone() } else { core::mem::take(reference) }
     }
 }
 
