@@ -73,11 +73,15 @@ def tables(rows: list) -> str:
         runs = found.get("runs", {})
         cells = [about["title"], about["source"], about["size"], str(about["operators"]), number(about["parameters"])]
         lines.append(f"| {' | '.join([*cells, compiled(found), error(runs, 'native'), error(runs, 'portable')])} |")
+    # Times of which nothing says where they come from are left out.
+    timed = [(about, found) for about, found in rows if found.get("times") and found.get("origin")]
+    if not timed:
+        return "\n".join(lines) + "\n"
+    lines += ["", *sorted({found["origin"] for _, found in timed})]
     lines += ["", f"| milliseconds, 1 / 2 threads | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
-    for about, found in rows:
-        if times := found.get("times"):
-            cells = [milliseconds(times, column) for column in COLUMNS.values()]
-            lines.append(f"| {' | '.join([about['title'], *cells])} |")
+    for about, found in timed:
+        cells = [milliseconds(found["times"], column) for column in COLUMNS.values()]
+        lines.append(f"| {' | '.join([about['title'], *cells])} |")
     return "\n".join(lines) + "\n"
 
 
