@@ -6,10 +6,12 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use incarnate_runtime::hal::DriverRegistry;
 use support::cases::{self, Case};
 use support::compare::{self, Output};
+use support::parallel;
 use support::program::{Instance, Machine};
 use support::value::{Tensor, Value};
 
@@ -39,17 +41,22 @@ fn fault(case: &Case, module: &Path, device: &str) -> Option<String> {
 fn every_case_matches_on_every_device() {
     let devices = DriverRegistry::default().device_uris();
     assert!(devices.iter().any(|uri| uri.starts_with("local-sync")), "{devices:?}");
-    let (mut passed, mut skipped, mut faults) = (0, 0, Vec::new());
-    for (model, device) in cases::models().iter().flat_map(|model| devices.iter().map(move |device| (model, device))) {
+    let models = cases::models();
+    let (mut skipped, mut runs) = (0, Vec::new());
+    for (model, device) in models.iter().flat_map(|model| devices.iter().map(move |device| (model, device))) {
         assert!(model.variants.len() + model.others > 0 && !model.cases.is_empty(), "{}", model.folder.display());
         skipped += model.others * model.cases.len();
-        for (variant, case) in model.runs() {
-            match fault(case, variant, device) {
-                None => passed += 1,
-                Some(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),
-            }
-        }
+        runs.extend(model.runs().map(|(variant, case)| (variant, case, device)));
     }
+    let faults = Mutex::new(Vec::new());
+    parallel::for_each(&runs, |(variant, case, device)| {
+        if let Some(fault) = fault(case, variant, device) {
+            let fault = format!("{} [{}] on {device}: {fault}", variant.display(), case.name);
+            faults.lock().expect("the faults").push(fault);
+        }
+    });
+    let faults = faults.into_inner().expect("the faults");
+    let passed = runs.len() - faults.len();
     assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), faults.len() + passed, faults.join("\n"));
     assert!(passed >= 40 * devices.len(), "only {passed} cases were found");
     println!("{passed} cases passed, {skipped} are for other processors");

@@ -4,6 +4,7 @@
 pub(crate) mod cases;
 pub(crate) mod compare;
 pub(crate) mod native;
+pub(crate) mod parallel;
 pub(crate) mod program;
 pub(crate) mod repeat;
 pub(crate) mod value;

@@ -4,12 +4,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+#[path = "../../tests/support/parallel.rs"]
+mod parallel;
 
 use incarnate_bytecode::{Contents, StatusCode, VerifiedModule};
 use incarnate_translator::{Config, Options, generate};
 
-/// The number of mutations of each module, which the environment variable `MUTATIONS` overrides.
-const MUTATIONS: usize = 25;
+/// The number of mutations of each module, which the environment variable `MUTATIONS` overrides: `.ci/full fuzzing` makes more.
+const MUTATIONS: usize = 10;
 /// The number of bytes at the start of a module that mutations change. In large modules, the rest is constants.
 const CHANGED: usize = 32 << 10;
 
@@ -62,28 +66,32 @@ fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 #[test]
 fn changed_modules_are_rejected_or_translated() {
     let count = std::env::var("MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(MUTATIONS);
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let (mut rejected, mut translated) = (0, 0);
-    for path in models() {
-        let bytes = std::fs::read(&path).unwrap();
+    let (rejected, translated) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let models: Vec<(usize, PathBuf)> = models().into_iter().enumerate().collect();
+    parallel::for_each(&models, |(number, path)| {
+        let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ *number as u64);
+        let bytes = std::fs::read(path).unwrap();
         for index in 0..count {
             let changed = mutated(&bytes, &mut random);
             let Ok(module) = VerifiedModule::load(Arc::new(Contents::from_vec(changed))) else {
-                rejected += 1;
+                rejected.fetch_add(1, Relaxed);
                 continue;
             };
             let files = generate(&module, &Options::default()).and_then(|output| output.files("changed"));
             match files {
                 Ok(files) => assert!(!files.is_empty()),
                 // Executables are verified when they are translated.
-                Err(error) if error.to_string().contains("translating the executable in constant") => rejected += 1,
+                Err(error) if error.to_string().contains("translating the executable in constant") => {
+                    _ = rejected.fetch_add(1, Relaxed)
+                }
                 // The name of a format that no program loads.
-                Err(error) if error.code() == StatusCode::Incompatible => rejected += 1,
+                Err(error) if error.code() == StatusCode::Incompatible => _ = rejected.fetch_add(1, Relaxed),
                 Err(error) => panic!("mutation {index} of {}: {error}", path.display()),
             }
-            translated += 1;
+            translated.fetch_add(1, Relaxed);
         }
-    }
+    });
+    let (rejected, translated) = (rejected.into_inner(), translated.into_inner());
     assert!(rejected > count && translated > count, "{rejected} rejected, {translated} translated");
 }
 
