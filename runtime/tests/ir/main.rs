@@ -9,6 +9,7 @@ mod loops;
 mod nests;
 mod random;
 mod scale;
+mod strides;
 
 use std::sync::Arc;
 

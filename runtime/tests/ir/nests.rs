@@ -14,6 +14,7 @@ use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::gathers::gathers;
 use super::loops::{product, program, rows, sums};
 use super::random::{Random, programs};
+use super::strides::{self, strides};
 
 /// Iterations of outermost loops that ran as nests.
 static ITERATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -364,9 +365,16 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the outcome of a call with new buffers of a length in bytes: results or status, and the contents of the buffers. In
-/// round 1 two arguments are the same buffer; in round 2 the second one is read-only.
-pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
+/// The results of a call, or its status, and the contents of the buffers behind it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    results: String,
+    buffers: [Vec<u8>; 3],
+}
+
+/// Returns the outcome of a call with new buffers of a length in bytes. In round 1 two arguments are the same buffer; in round 2 the second
+/// one is read-only.
+fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> Outcome {
     // Floats of moderate size, and no NaN.
     let byte = |at: usize| (at as u8).wrapping_mul(37) ^ (at >> 8) as u8;
     let exponent = |at: usize, byte: u8| if at % 4 == 3 { 0x3C | byte & 3 } else { byte };
@@ -386,7 +394,7 @@ pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
     arguments.extend([VmValue::I64(round * 3), VmValue::I64(4 - round)]);
     let limits = Limits { fuel: Some(200_000), ..Limits::default() };
     let context = Context::new(Program::link(vec![module]).unwrap(), limits).unwrap();
-    let result = match context.function("f").unwrap().call(&arguments) {
+    let results = match context.function("f").unwrap().call(&arguments) {
         Ok(results) => results
             .iter()
             .map(|value| match value {
@@ -398,31 +406,41 @@ pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
             .join(" "),
         Err(error) => format!("{:?}", error.code()),
     };
-    format!("{result} {:?}", buffers.map(|buffer| buffer.to_vec()))
+    Outcome { results, buffers: buffers.map(|buffer| buffer.to_vec().unwrap()) }
 }
 
 fn verified(text: &str) -> Arc<VerifiedModule> {
     super::assembled(text)
 }
 
-/// Compares runs of the plain code with those of the interpreter and of the IR, as nests both; counts those that return and those that fail.
-fn compare(text: &str, length: usize) -> (usize, usize) {
+/// Compares runs of the plain code with those of the interpreter as nests; counts those that return and those that fail.
+fn compare_interpreted(text: &str, length: usize, mut also: impl FnMut(i64, &Outcome)) -> (usize, usize) {
     let module = verified(text);
+    let plain = BytecodeModule::without_optimization(module.clone()).unwrap();
+    let with_nests = BytecodeModule::with_short_nests(module).unwrap();
     let (mut done, mut failed) = (0, 0);
     for round in 0..4 {
-        let expected = outcome(BytecodeModule::without_optimization(module.clone()).unwrap(), round, length);
-        if expected.starts_with("ResourceExhausted") {
+        let expected = outcome(plain.clone(), round, length);
+        if expected.results.starts_with("ResourceExhausted") {
             continue;
         }
-        let interpreted = outcome(BytecodeModule::with_short_nests(module.clone()).unwrap(), round, length);
-        assert_eq!(interpreted, expected, "interpreted, round {round}\n{text}");
+        let interpreted = outcome(with_nests.clone(), round, length);
+        assert!(interpreted == expected, "interpreted, round {round}: {interpreted:?}\nand not {expected:?}\n{text}");
+        also(round, &expected);
+        *(if expected.results.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
+    }
+    (done, failed)
+}
+
+/// As [`compare_interpreted`], and with runs of the IR as nests.
+fn compare(text: &str, length: usize) -> (usize, usize) {
+    let module = verified(text);
+    compare_interpreted(text, length, |round, expected| {
         let actual = || outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round, length);
         let actual =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(actual)).unwrap_or_else(|_| panic!("{text}"));
-        assert_eq!(actual, expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
-        *(if expected.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
-    }
-    (done, failed)
+        assert_eq!(actual, *expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
+    })
 }
 
 #[test]
@@ -536,6 +554,31 @@ fn random_gathers_run_the_same() {
     let missed = MISSED.load(Ordering::Relaxed);
     let enough = done > programs(400) && failed > programs(30) && found > programs(200) && missed > programs(15);
     assert!(enough, "{done} {failed} {found} {missed}");
+}
+
+/// The interpreter runs them all, the evaluator of the IR every sixteenth. `INCARNATE_NESTS=100000` in the environment asks for more.
+#[test]
+fn random_strides_run_the_same() {
+    let asked = std::env::var("INCARNATE_NESTS").ok().and_then(|count| count.parse().ok());
+    let count = asked.unwrap_or(programs(400));
+    let (mut done, mut failed, mut on_strips, mut scalar) = (0, 0, 0, 0);
+    for seed in 1..=count {
+        let text = strides(&mut Random(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed as u64)));
+        let function = Function::new(&verified(&text), 0).unwrap();
+        for nest in Nests::of(&function).found {
+            match Schedule::of(&function, &nest, &Needed::of(&function, &nest), Order::Bytecode) {
+                Schedule::InOrder(_) => scalar += 1,
+                _ => on_strips += 1,
+            }
+        }
+        let counts = match seed % 16 {
+            0 => compare(&text, strides::BYTES),
+            _ => compare_interpreted(&text, strides::BYTES, |_, _| {}),
+        };
+        (done, failed) = (done + counts.0, failed + counts.1);
+    }
+    let enough = done > 2 * count && failed > count / 32 && on_strips > count / 8 && scalar > count / 4;
+    assert!(enough, "{done} {failed} {on_strips} {scalar} of {count}");
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl Known {
     fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
         let mut tiling = core::mem::take(&mut self.tiling);
         self.begin(&mut tiling, strips);
-        self.join(&mut tiling, strips.is_ordered);
+        self.join(&mut tiling, nest, strips);
         // Loops around the strips whose iterations fit in a strip, the innermost first. Only the last one may have more.
         let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
         tiled.push(tiling.lanes);
@@ -243,7 +243,7 @@ impl Known {
 
     /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
     /// around that one can be joined with it.
-    fn join(&self, tiling: &mut Tiling, is_ordered: bool) {
+    fn join(&self, tiling: &mut Tiling, nest: &Nest, strips: &OnStrips) {
         loop {
             let lanes = tiling.lanes;
             let follows = |dimension: &Dimension| {
@@ -251,12 +251,24 @@ impl Known {
                 lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
             };
             let last = tiling.outer.len().wrapping_sub(1);
-            let found = tiling.outer.iter().rposition(follows).filter(|at| !is_ordered || *at == last);
+            let is_permitted = |at: &usize| {
+                !strips.is_ordered || *at == last && self.keeps_stores_apart(nest, strips, tiling.outer[*at].at)
+            };
+            let found = tiling.outer.iter().rposition(follows).filter(is_permitted);
             let Some(at) = found else { return };
             let Some(count) = tiling.outer[at].count.checked_mul(lanes.count) else { return };
             let joined = tiling.outer.remove(at);
             tiling.lanes = Dimension { count, at: if lanes.count == 1 { joined.at } else { lanes.at } };
         }
+    }
+
+    /// Whether iterations of a loop do with the stored elements as those of the innermost loop do, which the steps were chosen for: each
+    /// stores another element of the views that move along the innermost loop, and the same element of the views that do not.
+    fn keeps_stores_apart(&self, nest: &Nest, strips: &OnStrips, at: usize) -> bool {
+        strips.stores.iter().all(|store| {
+            let moves = nest.views[*store].index.strides.iter().any(|(moved_by, _)| *moved_by == strips.lanes);
+            moves == (self.stride(at, *store) != 0)
+        })
     }
 
     /// Describes the tile of loops, the innermost first, where the last one has `count` iterations.

@@ -183,6 +183,24 @@ fn elements_that_are_folded_into_themselves_are_left_to_the_instructions() {
     }
 }
 
+/// An innermost loop of one iteration, around which the elements that it folds into move, or those that it stores do not.
+#[test]
+fn loops_of_one_iteration_keep_the_order_of_those_around_them() {
+    let sum = format!("{ELEMENTS}  %i12 = vm.add.i32 %i11, %i10\n{STORE}");
+    let again = "  %i4:5 = vm.const.i64 2000\n  %i56:57 = vm.add.i64 %i50:51, %i4:5\n  \
+        vm.buffer.store.i32 %i10, %r0, %i56:57\n";
+    let of = |around: Loop, innermost: Loop, body: &str| both(&function(&[around, innermost], body));
+    for (around, stored, body) in [(2, 0, sum.clone()), (0, 1, sum.clone() + again), (0, 2, sum.clone())] {
+        for count in [1, 2, 300] {
+            let loops =
+                [(count, 1, around), (1, 300, stored)].map(|(count, loaded, stored)| Loop { count, loaded, stored });
+            let [around, innermost] = loops;
+            let (outcome, nests) = of(around, innermost, &body);
+            assert!(outcome.starts_with("[I32(") && nests >= 2, "{outcome} {nests} {count}\n{body}");
+        }
+    }
+}
+
 #[test]
 fn loops_that_only_count_take_their_iterations_at_once() {
     let text = "vm.module @m\nvm.type i32\nvm.export @f\nvm.func @f() -> (i32) {\n^bb0:\n  %i0 = vm.const.i32.zero\n  \
