@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use incarnate_bytecode::index_map::IndexSet;
 use incarnate_bytecode::ir::nest::{self, Fold, is_associative};
 use incarnate_bytecode::ir::{Block, Value};
 
@@ -15,6 +16,9 @@ use smallvec::SmallVec;
 use super::kernels::{fold_kernel, kernel, register_width, width};
 use super::lower::{BodyLowering, Lowering};
 use super::{Body, Carried, OnStrips, Step, Work};
+
+/// The most numbers that iterations fold others into, each of which is searched for among all instructions of the nest.
+pub(super) const MOST_FOLDED: usize = 16;
 
 /// A number that iterations fold others into.
 struct Folded {
@@ -49,14 +53,20 @@ impl Lowering<'_> {
     /// The numbers that iterations fold others into; None where iterations depend on each other in another way.
     fn folded(&self, innermost: usize) -> Option<Vec<Folded>> {
         let nest = self.nest;
+        let carried = || nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
+        let is_element = |view: &nest::View| view.written && !view.index.moves_along(innermost);
+        let elements = nest.views.iter().filter(|view| is_element(view));
+        if carried().count() + elements.count() > MOST_FOLDED {
+            return None;
+        }
         let mut all = Vec::new();
-        for carried in nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter) {
+        for carried in carried() {
             let (first, last) = (carried.parameter, carried.next);
             let fold = Fold::of(self.function, nest, &self.needed, (first, last), None)?;
             all.push(Folded { fold, first, last, accesses: None });
         }
         for (at, view) in nest.views.iter().enumerate() {
-            if !view.written || view.index.moves_along(innermost) {
+            if !is_element(view) {
                 continue;
             }
             let mut accesses = nest.accesses.iter().filter(|access| access.view == at);
@@ -64,7 +74,7 @@ impl Lowering<'_> {
                 return None;
             };
             let (None, Some(last)) = (load.stored, store.stored) else { return None };
-            let positions = [(load.block, load.position), (store.block, store.position)];
+            let positions = [load.instruction(), store.instruction()];
             let [first] = nest.instruction(self.function, load.block, load.position).results[..] else { return None };
             let fold = Fold::of(self.function, nest, &self.needed, (first, last), Some(positions[1]))?;
             // Shorter elements are truncated by each iteration.
@@ -81,14 +91,13 @@ impl Lowering<'_> {
         for each in folded.iter().filter(|each| each.accesses.is_none()) {
             lowering.operand(each.first)?;
         }
+        let numbers: IndexSet<Value> = folded.iter().flat_map(|each| each.fold.numbers.iter().copied()).collect();
         for item in &nest.loops[innermost].items {
             let nest::Item::Instruction(block, position) = item else { continue };
             let results = &nest.instruction(lowering.lowering.function, *block, *position).results;
-            let is_of_fold = |each: &Folded| {
-                let is_access = each.accesses.is_some_and(|accesses| accesses.contains(&(*block, *position)));
-                is_access || results.iter().any(|result| each.fold.numbers.contains(result))
-            };
-            if !folded.iter().any(is_of_fold) {
+            let is_access =
+                |each: &Folded| each.accesses.is_some_and(|accesses| accesses.contains(&(*block, *position)));
+            if !folded.iter().any(is_access) && !results.iter().any(|result| numbers.contains(*result)) {
                 lowering.instruction(*block, *position)?;
             }
         }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
+use super::in_order::MOST_FOLDED;
 use crate::testing::Random;
 
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.
@@ -167,6 +168,20 @@ fn numbers_are_folded_in_the_order_of_the_bytecode() {
             let (outcome, nests) = both(&function(&[Loop { count, loaded: 1, stored: 0 }], body));
             assert!(outcome.starts_with("[I32(") && nests == expected, "{outcome} {nests}\n{body}");
         }
+    }
+}
+
+/// More numbers than that many are left to the instructions.
+#[test]
+fn a_nest_folds_a_limited_count_of_numbers() {
+    for (count, expected) in [(MOST_FOLDED, 2), (MOST_FOLDED + 1, 1)] {
+        let numbers = || (100..100 + count).map(|register| format!("%i{register}"));
+        let sums: String = numbers().map(|number| format!("  {number} = vm.add.i32 {number}, %i10\n")).collect();
+        let all: String = numbers().map(|number| format!("  %i20 = vm.xor.i32 %i20, {number}\n")).collect();
+        let body = format!("  %i10 = vm.buffer.load.i32 %r0, %i50:51\n{sums}");
+        let text = function(&[Loop { count: 300, loaded: 1, stored: 0 }], &body);
+        let (outcome, nests) = both(&text.replace("  vm.return %i20\n", &format!("{all}  vm.return %i20\n")));
+        assert!(outcome.starts_with("[I32(") && nests == expected, "{outcome} {nests} {count}");
     }
 }
 
