@@ -8,6 +8,7 @@ mod gathers;
 mod loops;
 mod nests;
 mod random;
+mod reassociation;
 mod scale;
 mod strides;
 

@@ -458,45 +458,6 @@ fn random_nests_run_the_same() {
     assert!(enough && iterations > programs(500), "{done} {failed} {found} {iterations}");
 }
 
-/// Adds `length` floats of the first buffer to the first float of the second one.
-fn row_sum(length: usize) -> String {
-    format!(
-        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer) -> () {{\n\
-         ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %i2:3 = vm.const.i64 1\n  %i4:5 = vm.const.i64 {length}\n  \
-         vm.br ^bb1(%i0->%i6, %i1->%i7)\n^bb1:\n  %i8 = vm.cmp.lt.i64.s %i6:7, %i4:5\n  \
-         vm.cond_br %i8, ^bb2(), ^bb3()\n^bb2:\n  %i9 = vm.buffer.load.f32 %r0, %i6:7\n  \
-         %i10 = vm.buffer.load.f32 %r1, %i0:1\n  %i10 = vm.add.f32 %i10, %i9\n  \
-         vm.buffer.store.f32 %i10, %r1, %i0:1\n  %i6:7 = vm.add.i64 %i6:7, %i2:3\n  vm.br ^bb1()\n\
-         ^bb3:\n  vm.return\n}}\n"
-    )
-}
-
-#[test]
-fn reassociated_sums_are_partial_sums() {
-    for length in [16, 17, 31, 100, 256, 700] {
-        let numbers: Vec<f32> = (0..length).map(|at| 1.0 / (at as f32 + 3.0)).collect();
-        let module = verified(&row_sum(length));
-        let sum = |module: Arc<dyn Module>| {
-            let floats = |of: &[f32]| of.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
-            let [source, target] = [&numbers[..], &[0.5]].map(|of| Buffer::copy_of(&floats(of)).unwrap());
-            let context = Context::new(Program::link(vec![module]).unwrap(), Limits::default()).unwrap();
-            let arguments = [source, target.clone()].map(|buffer| VmValue::Ref(Ref::Buffer(buffer)));
-            context.function("f").unwrap().call(&arguments).unwrap();
-            f32::from_le_bytes(target.to_vec().unwrap().try_into().unwrap())
-        };
-        assert_eq!(
-            sum(BytecodeModule::new(module.clone()).unwrap()),
-            numbers.iter().fold(0.5, |sum, number| sum + number)
-        );
-        let mut partial = [0f32; 16];
-        numbers.iter().enumerate().for_each(|(at, number)| partial[at % 16] += number);
-        for half in [8, 4, 2, 1] {
-            (0..half).for_each(|at| partial[at] += partial[at + half]);
-        }
-        assert_eq!(sum(BytecodeModule::reassociating(module).unwrap()), 0.5 + partial[0], "{length}");
-    }
-}
-
 #[test]
 fn zeros_in_new_buffers_run_the_same() {
     // Of 64 bytes; a second nest adds to some of them, and returns their sum. Longer ones fail.
