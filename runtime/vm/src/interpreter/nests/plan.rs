@@ -193,7 +193,7 @@ impl Known {
         let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
         tiled.push(tiling.lanes);
         let mut elements = tiling.lanes.count;
-        while !strips.is_ordered && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
+        while !strips.is_sequential && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
             let Some(next) = tiling.outer.pop() else { break };
             elements = elements.saturating_mul(next.count);
             tiled.push(next);
@@ -206,12 +206,12 @@ impl Known {
         self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
         self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
         tiling.one.shapes.clear();
-        if !strips.body.single.is_empty() {
+        if !strips.body.scalar_steps.is_empty() {
             tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
             tiling.one.elements = 1;
         }
         tiling.deep.reductions = 0;
-        if !strips.body.folds.is_empty() && tiling.rest.elements == 0 {
+        if !strips.body.accumulating.is_empty() && tiling.rest.elements == 0 {
             self.deepen(&mut tiling, tiled);
         }
         tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
@@ -241,7 +241,7 @@ impl Known {
         }
     }
 
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
+    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In a sequential nest, only the loop
     /// around that one can be joined with it.
     fn join(&self, tiling: &mut Tiling, nest: &Nest, strips: &OnStrips) {
         loop {
@@ -252,7 +252,7 @@ impl Known {
             };
             let last = tiling.outer.len().wrapping_sub(1);
             let is_permitted = |at: &usize| {
-                !strips.is_ordered || *at == last && self.keeps_stores_apart(nest, strips, tiling.outer[*at].at)
+                !strips.is_sequential || *at == last && self.stores_alike(nest, strips, tiling.outer[*at].at)
             };
             let found = tiling.outer.iter().rposition(follows).filter(is_permitted);
             let Some(at) = found else { return };
@@ -262,9 +262,9 @@ impl Known {
         }
     }
 
-    /// Whether iterations of a loop do with the stored elements as those of the innermost loop do, which the steps were chosen for: each
-    /// stores another element of the views that move along the innermost loop, and the same element of the views that do not.
-    fn keeps_stores_apart(&self, nest: &Nest, strips: &OnStrips, at: usize) -> bool {
+    /// Whether a loop moves the same stored views as the innermost loop. Steps are chosen for that one: each of its iterations stores another
+    /// element of the views that it moves, and all its iterations fold into the same element of each other view.
+    fn stores_alike(&self, nest: &Nest, strips: &OnStrips, at: usize) -> bool {
         strips.stores.iter().all(|store| {
             let moves = nest.views[*store].index.strides.iter().any(|(moved_by, _)| *moved_by == strips.lanes);
             moves == (self.stride(at, *store) != 0)

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
-use super::in_order::MOST_FOLDED;
+use super::folding::MOST_FOLDED;
 use crate::testing::Random;
 
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.

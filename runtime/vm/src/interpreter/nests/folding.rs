@@ -1,7 +1,7 @@
-//! Nests whose iterations run in the order of the bytecode, where all they do can be done for a strip at once.
+//! Sequential nests: their iterations run one after the other, as in the bytecode, and each step is done for a strip at once.
 //!
-//! Two kinds of steps are: what is computed from elements and stored to elements of other iterations' own, and [`Fold`]s, which
-//! combine the numbers of a strip with one number. Where iterations depend on each other in any other way, the strips would have a single
+//! Two kinds of steps allow that: computations from elements, whose results are stored to an element for each iteration, and [`Fold`]s,
+//! which combine the numbers of a strip with one number. Where iterations depend on each other in any other way, the strips would have a single
 //! element, for which the choice of a vector operation costs more than the interpreter's own instruction.
 
 use alloc::boxed::Box;
@@ -31,8 +31,8 @@ struct Folded {
 }
 
 impl Lowering<'_> {
-    /// What a nest does whose iterations run in order; None where strips do not suit.
-    pub(super) fn in_order(&mut self) -> Option<Work> {
+    /// Returns the work of a sequential nest; None where strips do not suit.
+    pub(super) fn sequential(&mut self) -> Option<Work> {
         let nest = self.nest;
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
@@ -47,7 +47,7 @@ impl Lowering<'_> {
         let mut outer = nest.path(innermost);
         outer.pop();
         let (lanes, reductions) = (innermost, Vec::new());
-        Some(Work::Strips(Box::new(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body })))
+        Some(Work::Strips(Box::new(OnStrips { is_sequential: true, outer, lanes, reductions, stores, loads, body })))
     }
 
     /// The numbers that iterations fold others into; None where iterations depend on each other in another way.
@@ -137,8 +137,8 @@ impl BodyLowering<'_, '_> {
         }
         let into = self.operand(*first)?;
         let kernel = fold_kernel(fold.opcode, fold.is_swapped, self.lowering.wide)?;
-        let operands = [*terms.first()?, terms.get(1).copied().unwrap_or(u16::MAX), u16::MAX];
-        self.body.single.push(Step::Eval { kernel, operands, into });
+        let operands = [*terms.first()?, terms.get(1).copied().unwrap_or(u16::MAX)];
+        self.body.scalar_steps.push(Step::Fold { kernel, operands, into });
         match accesses {
             Some([_, store]) => {
                 self.strips.insert(*last, into);
@@ -158,7 +158,7 @@ impl BodyLowering<'_, '_> {
     fn element(&mut self, (block, position): (Block, usize)) -> Option<()> {
         self.instruction(block, position)?;
         let step = self.body.steps.pop()?;
-        self.body.single.push(step);
+        self.body.scalar_steps.push(step);
         Some(())
     }
 }
