@@ -1,8 +1,8 @@
 //! Loop nests that run as nests, like emitted code, must compute the same results as their basic blocks.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::bytecode::ir::nest::{Affine, Item, Needed, Nest, Nests, Order, Schedule, Strips};
@@ -372,23 +372,28 @@ struct Outcome {
     buffers: [Vec<u8>; 3],
 }
 
+/// Returns the contents of the longest buffer: floats of moderate size, and no NaN.
+fn contents(seed: u8) -> &'static [u8] {
+    static ALL: [OnceLock<Vec<u8>>; 4] = [const { OnceLock::new() }; 4];
+    let byte = |at: usize| (at as u8).wrapping_mul(37) ^ (at >> 8) as u8;
+    let exponent = |at: usize, byte: u8| if at % 4 == 3 { 0x3C | byte & 3 } else { byte };
+    ALL[usize::from(seed)].get_or_init(|| (0..strides::BYTES).map(|at| exponent(at, byte(at) ^ seed)).collect())
+}
+
 /// Returns the outcome of a call with new buffers of a length in bytes. In round 1 two arguments are the same buffer; in round 2 the second
 /// one is read-only.
 fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> Outcome {
-    // Floats of moderate size, and no NaN.
-    let byte = |at: usize| (at as u8).wrapping_mul(37) ^ (at >> 8) as u8;
-    let exponent = |at: usize, byte: u8| if at % 4 == 3 { 0x3C | byte & 3 } else { byte };
-    let bytes = |seed: u8| (0..length).map(|at| exponent(at, byte(at) ^ seed)).collect::<Vec<u8>>();
-    let first = Buffer::copy_of(&bytes(1)).unwrap();
+    let bytes = |seed: u8| &contents(seed)[..length];
+    let first = Buffer::copy_of(bytes(1)).unwrap();
     let second = match round {
         1 => first.clone(),
         2 => {
-            let contents = incarnate_runtime::bytecode::Contents::copy_from(&bytes(2));
+            let contents = incarnate_runtime::bytecode::Contents::copy_from(bytes(2));
             Buffer::of_contents(Arc::new(contents), 0..length).unwrap()
         }
-        _ => Buffer::copy_of(&bytes(2)).unwrap(),
+        _ => Buffer::copy_of(bytes(2)).unwrap(),
     };
-    let third = Buffer::copy_of(&bytes(3)).unwrap();
+    let third = Buffer::copy_of(bytes(3)).unwrap();
     let buffers = [first, second, third];
     let mut arguments: Vec<VmValue> = buffers.iter().map(|buffer| VmValue::Ref(Ref::Buffer(buffer.clone()))).collect();
     arguments.extend([VmValue::I64(round * 3), VmValue::I64(4 - round)]);
