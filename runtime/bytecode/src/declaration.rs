@@ -7,8 +7,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::ConventionItem;
 use crate::value_names::{end_of_quoted, unquote};
+use crate::{CallingConvention, ConventionItem};
 
 /// Attribute of a function: its declaration.
 pub const DECLARATION: &str = "iree.abi.declaration";
@@ -53,15 +53,41 @@ pub struct DeclaredTensor<'a> {
     pub element: &'a str,
 }
 
+/// Returns true if the attributes of a function say that its last two arguments are fences. Of several rows with the key the first counts,
+/// as in IREE.
+pub fn has_coarse_fences<'a>(attributes: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
+    let mut models = attributes.into_iter().filter(|(key, _)| *key == INVOCATION_MODEL).map(|(_, model)| model);
+    models.next() == Some(COARSE_FENCES)
+}
+
+/// Returns the items of a function's calling convention without the fences that its attributes name, and whether it takes fences.
+pub(crate) fn without_fences<'a>(
+    attributes: impl IntoIterator<Item = (&'a str, &'a str)>,
+    convention: &CallingConvention<'_>,
+) -> (Vec<ConventionItem>, Vec<ConventionItem>, bool) {
+    let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
+    let fences = arguments.ends_with(&[ConventionItem::Ref; 2]) && has_coarse_fences(attributes);
+    if fences {
+        arguments.truncate(arguments.len() - 2);
+    }
+    (arguments, convention.results().collect(), fences)
+}
+
 /// Returns the declaration among the attributes of a function.
 ///
 /// A function may have two: compilers write one for each, and keep one that the model declares in `iree.reflection`, in an order that
-/// depends on the other attributes. That of the model counts: the last one with names that compilers do not generate, or else the
-/// last one.
-pub fn declaration_of<'a>(attributes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+/// depends on the other attributes. A declaration that agrees with the calling convention counts before all others. Among these, the
+/// declaration of the model counts: the last one with names that compilers do not generate, or else the last one.
+pub fn declaration_of<'a>(
+    attributes: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
+    convention: &CallingConvention<'_>,
+) -> Option<&'a str> {
+    let (arguments, results, _) = without_fences(attributes.clone(), convention);
     let all = attributes.into_iter().filter(|(key, _)| *key == DECLARATION).map(|(_, text)| text);
     // Of several greatest, this is the last.
-    all.max_by_key(|text| Declaration::parse(text).is_some_and(|parsed| parsed.has_names()))
+    all.max_by_key(|text| {
+        Declaration::parse(text).map(|parsed| (parsed.agrees_with(&arguments, &results), parsed.has_names()))
+    })
 }
 
 /// Returns the name of a value that the model does not name, such as `input0`: `kind` is `input` or `output`.
@@ -257,7 +283,12 @@ mod tests {
             "sync func @f(%input0: i32, %scale: i32) -> (%output0: i32)",
             "sync func @f(%input0: i32, i32) -> (i32)",
         );
+        let convention = CallingConvention::parse("0ii_i").unwrap();
+        let short = "sync func @f(%scale: i32) -> (i32)";
         for (texts, wanted) in [
+            (&[short, compiler][..], Some(compiler)),
+            (&[compiler, short], Some(compiler)),
+            (&[short], Some(short)),
             (&[compiler, model][..], Some(model)),
             (&[model, compiler], Some(model)),
             (&["nonsense", compiler], Some(compiler)),
@@ -265,7 +296,19 @@ mod tests {
             (&[], None),
         ] {
             let rows = texts.iter().flat_map(|text| [("iree.abi.model", "x"), (DECLARATION, *text)]);
-            assert_eq!(declaration_of(rows), wanted);
+            assert_eq!(declaration_of(rows, &convention), wanted);
+        }
+    }
+
+    #[test]
+    fn the_first_model_of_invocation_counts() {
+        let [other, fenced] = ["x", COARSE_FENCES].map(|model| (INVOCATION_MODEL, model));
+        let convention = CallingConvention::parse("0irr_i").unwrap();
+        for (rows, expected) in [(&[fenced, other][..], true), (&[other, fenced], false), (&[], false)] {
+            let rows = || rows.iter().copied();
+            assert_eq!(has_coarse_fences(rows()), expected);
+            let (arguments, _, fences) = without_fences(rows(), &convention);
+            assert_eq!((arguments.len(), fences), (if expected { 1 } else { 3 }, expected));
         }
     }
 

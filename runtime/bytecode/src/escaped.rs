@@ -51,6 +51,28 @@ fn write_escaped(out: &mut dyn Write, text: &str, kept: impl Fn(char) -> bool) -
     out.write_str(rest)
 }
 
+/// Writes bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits for each byte, as in MLIR's strings:
+/// quotes, backslashes, characters that act on a terminal, and what is not UTF-8.
+pub(crate) fn write_quoted(out: &mut dyn Write, bytes: &[u8]) -> fmt::Result {
+    out.write_str("\"")?;
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if matches!(character, '"' | '\\') || acts(character) {
+                let mut encoded = [0; 4];
+                write_bytes(out, character.encode_utf8(&mut encoded).as_bytes())?;
+            } else {
+                out.write_char(character)?;
+            }
+        }
+        write_bytes(out, chunk.invalid())?;
+    }
+    out.write_str("\"")
+}
+
+fn write_bytes(out: &mut dyn Write, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(out, "\\{byte:02X}"))
+}
+
 /// Returns true for characters that act on what displays them: control characters, line and paragraph separators, and
 /// format characters (Unicode 16.0's categories Cc, Zl, Zp and Cf), which include all that change the writing direction.
 #[must_use]

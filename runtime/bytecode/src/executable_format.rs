@@ -20,7 +20,8 @@ pub fn is_machine_code(format: &str) -> bool {
     MACHINE_CODE.iter().any(|prefix| format.starts_with(prefix))
 }
 
-/// Whether executables of a format are code that no verifier checks: machine code of the host, or code of a GPU.
+/// Whether executables of a format are code that devices of this project run and that no verifier checks: machine code of the host, or
+/// SPIR-V.
 #[must_use]
 pub fn is_unverified(format: &str) -> bool {
     is_machine_code(format) || is_vulkan(format)

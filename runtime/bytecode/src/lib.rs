@@ -105,7 +105,7 @@ pub use contents::{AlignedBytes, Contents, ContentsOwner, MappedContents, SEGMEN
 pub use contents::{open_regular_file, read_regular_file};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, declaration_of,
-    split_tensor_type,
+    has_coarse_fences, split_tensor_type,
 };
 #[cfg(feature = "text")]
 pub use disassembler::{Disassembler, disassemble, disassemble_function};

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::escaped::acts;
+use crate::escaped::write_quoted;
 
 /// Whether a character can stand in a symbol that is not quoted.
 pub(super) const fn is_symbol_character(character: char) -> bool {
@@ -19,41 +19,11 @@ pub(super) fn symbol(name: &str) -> String {
     }
 }
 
-/// Bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits for each byte: quotes, characters
-/// that act on a terminal, what is not UTF-8, and a backslash that would be taken for the beginning of such a thing.
+/// Bytes in quotes, as [`write_quoted`] writes them.
 pub(super) fn quoted(bytes: &[u8]) -> String {
-    let mut text = String::from("\"");
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let valid = match core::str::from_utf8(rest) {
-            Ok(valid) => valid,
-            Err(error) => core::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
-        };
-        for (index, character) in valid.char_indices() {
-            let behind = valid.as_bytes().get(index + 1..).unwrap_or_default();
-            let escape = match character {
-                '"' => true,
-                '\\' => behind.len() >= 2 && behind[..2].iter().all(u8::is_ascii_hexdigit),
-                _ => acts(character),
-            };
-            match escape {
-                true => {
-                    let mut encoded = [0; 4];
-                    character
-                        .encode_utf8(&mut encoded)
-                        .bytes()
-                        .for_each(|byte| text.push_str(&format!("\\{byte:02X}")));
-                }
-                false => text.push(character),
-            }
-        }
-        rest = &rest[valid.len()..];
-        if let Some((byte, behind)) = rest.split_first() {
-            text.push_str(&format!("\\{byte:02X}"));
-            rest = behind;
-        }
-    }
-    text.push('"');
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_quoted(&mut text, bytes);
     text
 }
 
@@ -81,6 +51,7 @@ pub(super) fn unquoted(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::escaped::acts;
 
     #[test]
     fn quoting_is_undone() {
@@ -102,6 +73,6 @@ mod tests {
             assert!(!inside.contains('"') && !inside.contains(acts), "{text}");
             assert_eq!(unquoted(inside), bytes, "{text}");
         }
-        assert_eq!(quoted(b"a \"b\""), "\"a \\22b\\22\"");
+        assert_eq!(quoted(b"a \"b\" \\c"), "\"a \\22b\\22 \\5Cc\"");
     }
 }

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::declaration::{BUFFER_VIEW, COARSE_FENCES, Declaration, DeclaredValue, INVOCATION_MODEL, declaration_of};
+use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, declaration_of, without_fences};
 use crate::index_map::IndexMap;
 use crate::recovery::has_replaceable_floats;
 use crate::value_names::{self, QuotedName};
@@ -102,7 +102,7 @@ impl Signature {
     #[must_use]
     pub fn declared(module: &Module, function: u32) -> Option<&str> {
         let (arguments, results, _) = convention(module, function)?;
-        let text = declaration_of(module.function_attributes(function))?;
+        let text = declaration_of(module.function_attributes(function), &module.function(function)?.convention)?;
         Declaration::parse(text)?.agrees_with(&arguments, &results).then_some(text)
     }
 
@@ -117,14 +117,7 @@ impl Signature {
 /// Returns the items of a function's calling convention without the fences of the asynchronous model, and whether it has them.
 pub(crate) fn convention(module: &Module, function: u32) -> Option<(Vec<ConventionItem>, Vec<ConventionItem>, bool)> {
     let convention = module.function(function)?.convention;
-    let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
-    let is_fenced = (INVOCATION_MODEL, COARSE_FENCES);
-    let fences = module.function_attributes(function).any(|row| row == is_fenced)
-        && arguments.ends_with(&[ConventionItem::Ref; 2]);
-    if fences {
-        arguments.truncate(arguments.len() - 2);
-    }
-    Some((arguments, convention.results().collect(), fences))
+    Some(without_fences(module.function_attributes(function), &convention))
 }
 
 impl ValueInfo {

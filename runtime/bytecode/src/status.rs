@@ -226,7 +226,7 @@ impl Error {
         self
     }
 
-    /// Adds the function that a program called: its name, and its declaration in the model if it has one. It stands behind the reason,
+    /// Adds the function that a program called: its name, and its declaration in the model if it has one. The callee stands behind the reason,
     /// because declarations are long. The innermost callee counts.
     #[cold]
     #[must_use]

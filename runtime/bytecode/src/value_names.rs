@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
+use crate::escaped::write_quoted;
 use crate::{Error, Result, ValueInfo};
 
 /// Returns true for names that a declaration contains without quotes: those of MLIR's values, such as `x`, `layer.0` and `a-b`.
@@ -26,15 +27,7 @@ impl fmt::Display for QuotedName<'_> {
         if is_plain(self.0) {
             return f.write_str(self.0);
         }
-        f.write_str("\"")?;
-        for c in self.0.chars() {
-            match c {
-                '"' | '\\' => write!(f, "\\{:02X}", u32::from(c))?,
-                c if c.is_ascii_control() => write!(f, "\\{:02X}", u32::from(c))?,
-                c => f.write_char(c)?,
-            }
-        }
-        f.write_str("\"")
+        write_quoted(f, self.0.as_bytes())
     }
 }
 
@@ -118,13 +111,25 @@ pub fn find_value(values: &[ValueInfo], name: &str) -> Result<usize> {
     match (found.next(), found.next()) {
         (Some((index, _)), None) => Ok(index),
         (None, _) => {
-            let names = list(values.iter());
-            Err(Error::not_found(alloc::format!("nothing is named `{name}`; the names are {names}")))
+            let names = match values {
+                [] => String::from("there are no names"),
+                _ => alloc::format!("the names are {}", list(values.iter())),
+            };
+            Err(Error::not_found(alloc::format!("nothing is named `{}`; {names}", shortened(name))))
         }
         (Some(_), Some(_)) => {
             let names = list(values.iter().filter(|value| has_identifier(value)));
-            Err(Error::invalid_argument(alloc::format!("`{name}` may be any of {names}")))
+            Err(Error::invalid_argument(alloc::format!("`{}` may be any of {names}", shortened(name))))
         }
+    }
+}
+
+/// Returns the start of a name for a message, as a hostile module may have long ones.
+fn shortened(name: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 80;
+    match name.char_indices().nth(SHOWN) {
+        Some((at, _)) => Cow::Owned(alloc::format!("{}...", name.get(..at).unwrap_or_default())),
+        None => Cow::Borrowed(name),
     }
 }
 
@@ -138,7 +143,7 @@ fn list<'a>(values: impl Iterator<Item = &'a ValueInfo>) -> String {
             break;
         }
         // Writing to a string does not fail.
-        let _ = write!(text, "{}`{}`", if index == 0 { "" } else { ", " }, value.name());
+        let _ = write!(text, "{}`{}`", if index == 0 { "" } else { ", " }, shortened(value.name()));
     }
     text
 }
@@ -192,6 +197,7 @@ mod tests {
             "\"",
             "\\",
             "\n",
+            "\u{202e}x\u{9b}",
             "é",
             "}>",
             "%x",
@@ -230,6 +236,10 @@ mod tests {
             let error = find(missing).unwrap_err();
             assert!(error.code() == StatusCode::NotFound && error.to_string().contains("`a.b`, `a_b`"), "{error}");
         }
+        assert!(find_value(&[], "x").unwrap_err().to_string().ends_with("nothing is named `x`; there are no names"));
+        let (long, start) = ("é".repeat(1000), "é".repeat(80));
+        let error = find_value(&values(&[&long, "b"]), "x").unwrap_err().to_string();
+        assert!(error.ends_with(&format!("nothing is named `x`; the names are `{start}...`, `b`")), "{error}");
         assert_eq!(identifiers(&inputs, "output"), ["output0", "a_b", "output2", "output3", "e_f"]);
         assert_eq!(identifiers(&values(&["0", "input0", "x.y"]), "input"), ["input0_", "input0", "x_y"]);
     }

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::Session;
 use super::convert::{Arguments, FromResults, Primitives};
 use super::packer::Packer;
-use crate::bytecode::{COARSE_FENCES, ConventionItem, INVOCATION_MODEL, Signature, ValueInfo};
+use crate::bytecode::{COARSE_FENCES, ConventionItem, Signature, ValueInfo, has_coarse_fences};
 use crate::hal::{Allocator, Device, Fence, Reached, wait_for_results};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
@@ -54,7 +54,7 @@ impl Session {
 
 impl Function {
     pub(crate) fn new(function: vm::Function, session: &Session) -> Result<Function> {
-        let fences = function.attribute(INVOCATION_MODEL) == Some(COARSE_FENCES);
+        let fences = has_coarse_fences(function.attributes());
         let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
         let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();
         if fences && last_two != 2 {

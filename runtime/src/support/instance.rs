@@ -8,6 +8,7 @@ use alloc::vec::{self, Vec};
 use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
+use crate::bytecode::{CallingConvention, declaration_of};
 use crate::hal::{BorrowScope, Buffer, BufferView};
 use crate::session::{Element, InlineNative, IntoInput, Memory, PassedRef, Session, Tensor, fits, shape_text};
 #[cfg(feature = "std")]
@@ -100,9 +101,11 @@ impl Instance {
     fn explain(&self, export: u32, error: Error) -> Error {
         let description = self.state.description;
         let Some(row) = description.exports.get(export as usize) else { return error };
-        let function = description.functions.get(row.function as usize);
-        let attributes = function.into_iter().flat_map(|function| function.attributes.iter().copied());
-        error.calling(row.name, crate::bytecode::declaration_of(attributes))
+        let declaration = description.functions.get(row.function as usize).and_then(|function| {
+            let convention = CallingConvention::parse(function.convention).ok()?;
+            declaration_of(function.attributes.iter().copied(), &convention)
+        });
+        error.calling(row.name, declaration)
     }
 
     /// Calls a function of the module that does not yield.

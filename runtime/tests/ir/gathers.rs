@@ -1,6 +1,6 @@
 //! Random loop nests that load at computed indices.
 
-use super::loops::{index_of, pair, three_loops};
+use super::loops::{in_loops, index_of, pair};
 use super::random::Random;
 
 /// Returns a module like that of [`program`](super::loops::program) with one nest that stores what it loads at computed indices: quotients and rests of what it counts,
@@ -61,7 +61,7 @@ pub fn gathers(random: &mut Random) -> String {
         body.push_str(&format!("  %i51 = vm.const.{of} 3\n  vm.buffer.store.{width} %i51, {buffer}, {rest}\n"));
     }
     let order = if random.next(4) == 0 { [1, 0, 2] } else { [0, 1, 2] };
-    three_loops(&counts, order, &body)
+    in_loops(&counts, &order, ["", &body, ""])
 }
 
 /// Loads that are not used, rarely: at an index that is computed, or that is such a load.

@@ -1,5 +1,7 @@
 //! Random loop nests over buffers: bounds, steps, tests and indices of many kinds, and rarely operations that no nest may contain.
 
+use std::fmt::Display;
+
 use super::random::Random;
 
 /// A writer of random programs.
@@ -309,18 +311,8 @@ fn iteration(random: &mut Random, counts: &[i64], forms: &[Vec<i64>; 3], float: 
     let mut body = String::new();
     for (number, form) in forms.iter().enumerate() {
         let index = 30 + number * 2;
-        // Backwards from the end.
-        let base: i64 = form.iter().zip(counts).map(|(stride, count)| (-stride * (count - 1)).max(0)).sum();
-        body.push_str(&format!(
-            "  {} = vm.const.i64 {}\n",
-            pair(index),
-            base + random.next(3) as i64 * random.next(2) as i64
-        ));
-        for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
-            let (constant, counter) = (pair(40), pair(10 + at * 2));
-            body.push_str(&format!("  {constant} = vm.const.i64 {stride}\n"));
-            body.push_str(&format!("  {} = vm.fma.i64 {counter}, {constant}, {}\n", pair(index), pair(index)));
-        }
+        let base = least_base(counts, form) + (random.next(3) * random.next(2)) as i64;
+        body.push_str(&index_of(index, base, form));
     }
     let ty = if float { "f32" } else { "i32" };
     let (a, b) = (if same_first { 1 } else { 0 }, 2);
@@ -400,7 +392,7 @@ pub fn sums(random: &mut Random) -> String {
         _ => format!("{}  %i52 = vm.fma.f32 %i50, %i51, %i52\n", operands(random, true)),
     });
     body.push_str(&format!("  vm.buffer.store.f32 %i52, %r1, {}\n", pair(30)));
-    three_loops(&counts, order, &body)
+    in_loops(&counts, &order, ["", &body, ""])
 }
 
 /// Returns a module like that of [`program`] with one nest that computes rows of a result, of few and of many numbers: each from its own
@@ -444,14 +436,14 @@ pub fn rows(random: &mut Random) -> String {
         _ => format!("  %i53 = vm.sub.{of} %i50, %i51\n  %i52 = vm.add.{of} %i52, %i53\n"),
     });
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
-    three_loops(&counts, order, &body)
+    in_loops(&counts, &order, ["", &body, ""])
 }
 
-/// Computes an index from the counters of three loops.
-pub fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
+/// Computes an index from the counters of loops.
+pub fn index_of<N: Default + Display + PartialEq>(register: usize, base: N, form: &[N]) -> String {
     let index = pair(register);
     let mut text = format!("  {index} = vm.const.i64 {base}\n");
-    for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+    for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != N::default()) {
         let (stride_register, counter) = (pair(40), pair(10 + at * 2));
         text.push_str(&format!("  {stride_register} = vm.const.i64 {stride}\n"));
         text.push_str(&format!("  {index} = vm.fma.i64 {counter}, {stride_register}, {index}\n"));
@@ -459,12 +451,18 @@ pub fn index_of(register: usize, base: usize, form: &[usize; 3]) -> String {
     text
 }
 
-/// Returns a module whose function runs an iteration in three loops, in an order.
-pub fn three_loops(counts: &[usize; 3], order: [usize; 3], body: &str) -> String {
+/// Returns the least base that leaves no index of a form negative.
+pub fn least_base(counts: &[i64], form: &[i64]) -> i64 {
+    form.iter().zip(counts).map(|(stride, count)| (-stride * (count - 1)).max(0)).sum()
+}
+
+/// Returns a module whose function runs an iteration in loops, in an order, between two other texts.
+pub fn in_loops<N: Display>(counts: &[N], order: &[usize], [before, body, after]: [&str; 3]) -> String {
     let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }
+    text.push_str(before);
     for (depth, at) in order.iter().enumerate() {
         let (counter, head, next) = (10 + at * 2, 1 + depth * 3, 2 + depth * 3);
         text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{counter}, %i5->%i{})\n^bb{head}:\n", counter + 1));
@@ -477,6 +475,7 @@ pub fn three_loops(counts: &[usize; 3], order: [usize; 3], body: &str) -> String
         let (head, behind) = (1 + depth * 3, 3 + depth * 3);
         text.push_str(&format!("  {counter} = vm.add.i64 {counter}, %i6:7\n  vm.br ^bb{head}()\n^bb{behind}:\n"));
     }
+    text.push_str(after);
     format!(
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
          %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",

@@ -8,7 +8,9 @@ mod gathers;
 mod loops;
 mod nests;
 mod random;
+mod reassociation;
 mod scale;
+mod strides;
 
 use std::sync::Arc;
 

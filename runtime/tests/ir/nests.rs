@@ -1,8 +1,8 @@
 //! Loop nests that run as nests, like emitted code, must compute the same results as their basic blocks.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::bytecode::ir::nest::{Affine, Item, Needed, Nest, Nests, Order, Schedule, Strips};
@@ -14,6 +14,7 @@ use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::gathers::gathers;
 use super::loops::{product, program, rows, sums};
 use super::random::{Random, programs};
+use super::strides::{self, strides};
 
 /// Iterations of outermost loops that ran as nests.
 static ITERATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -364,29 +365,41 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the outcome of a call with new buffers of a length in bytes: results or status, and the contents of the buffers. In
-/// round 1 two arguments are the same buffer; in round 2 the second one is read-only.
-pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
-    // Floats of moderate size, and no NaN.
+/// The results of a call, or its status, and the contents of the buffers behind it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    results: String,
+    buffers: [Vec<u8>; 3],
+}
+
+/// Returns the contents of the longest buffer: floats of moderate size, and no NaN.
+fn contents(seed: u8) -> &'static [u8] {
+    static ALL: [OnceLock<Vec<u8>>; 4] = [const { OnceLock::new() }; 4];
     let byte = |at: usize| (at as u8).wrapping_mul(37) ^ (at >> 8) as u8;
     let exponent = |at: usize, byte: u8| if at % 4 == 3 { 0x3C | byte & 3 } else { byte };
-    let bytes = |seed: u8| (0..length).map(|at| exponent(at, byte(at) ^ seed)).collect::<Vec<u8>>();
-    let first = Buffer::copy_of(&bytes(1)).unwrap();
+    ALL[usize::from(seed)].get_or_init(|| (0..strides::BYTES).map(|at| exponent(at, byte(at) ^ seed)).collect())
+}
+
+/// Returns the outcome of a call with new buffers of a length in bytes. In round 1 two arguments are the same buffer; in round 2 the second
+/// one is read-only.
+fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> Outcome {
+    let bytes = |seed: u8| &contents(seed)[..length];
+    let first = Buffer::copy_of(bytes(1)).unwrap();
     let second = match round {
         1 => first.clone(),
         2 => {
-            let contents = incarnate_runtime::bytecode::Contents::copy_from(&bytes(2));
+            let contents = incarnate_runtime::bytecode::Contents::copy_from(bytes(2));
             Buffer::of_contents(Arc::new(contents), 0..length).unwrap()
         }
-        _ => Buffer::copy_of(&bytes(2)).unwrap(),
+        _ => Buffer::copy_of(bytes(2)).unwrap(),
     };
-    let third = Buffer::copy_of(&bytes(3)).unwrap();
+    let third = Buffer::copy_of(bytes(3)).unwrap();
     let buffers = [first, second, third];
     let mut arguments: Vec<VmValue> = buffers.iter().map(|buffer| VmValue::Ref(Ref::Buffer(buffer.clone()))).collect();
     arguments.extend([VmValue::I64(round * 3), VmValue::I64(4 - round)]);
     let limits = Limits { fuel: Some(200_000), ..Limits::default() };
     let context = Context::new(Program::link(vec![module]).unwrap(), limits).unwrap();
-    let result = match context.function("f").unwrap().call(&arguments) {
+    let results = match context.function("f").unwrap().call(&arguments) {
         Ok(results) => results
             .iter()
             .map(|value| match value {
@@ -398,31 +411,41 @@ pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
             .join(" "),
         Err(error) => format!("{:?}", error.code()),
     };
-    format!("{result} {:?}", buffers.map(|buffer| buffer.to_vec()))
+    Outcome { results, buffers: buffers.map(|buffer| buffer.to_vec().unwrap()) }
 }
 
 fn verified(text: &str) -> Arc<VerifiedModule> {
     super::assembled(text)
 }
 
-/// Compares runs of the plain code with those of the interpreter and of the IR, as nests both; counts those that return and those that fail.
-fn compare(text: &str, length: usize) -> (usize, usize) {
+/// Compares runs of the plain code with those of the interpreter as nests; counts those that return and those that fail.
+fn compare_interpreted(text: &str, length: usize, mut also: impl FnMut(i64, &Outcome)) -> (usize, usize) {
     let module = verified(text);
+    let plain = BytecodeModule::without_optimization(module.clone()).unwrap();
+    let with_nests = BytecodeModule::with_short_nests(module).unwrap();
     let (mut done, mut failed) = (0, 0);
     for round in 0..4 {
-        let expected = outcome(BytecodeModule::without_optimization(module.clone()).unwrap(), round, length);
-        if expected.starts_with("ResourceExhausted") {
+        let expected = outcome(plain.clone(), round, length);
+        if expected.results.starts_with("ResourceExhausted") {
             continue;
         }
-        let interpreted = outcome(BytecodeModule::with_short_nests(module.clone()).unwrap(), round, length);
-        assert_eq!(interpreted, expected, "interpreted, round {round}\n{text}");
+        let interpreted = outcome(with_nests.clone(), round, length);
+        assert!(interpreted == expected, "interpreted, round {round}: {interpreted:?}\nand not {expected:?}\n{text}");
+        also(round, &expected);
+        *(if expected.results.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
+    }
+    (done, failed)
+}
+
+/// As [`compare_interpreted`], and with runs of the IR as nests.
+fn compare(text: &str, length: usize) -> (usize, usize) {
+    let module = verified(text);
+    compare_interpreted(text, length, |round, expected| {
         let actual = || outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round, length);
         let actual =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(actual)).unwrap_or_else(|_| panic!("{text}"));
-        assert_eq!(actual, expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
-        *(if expected.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
-    }
-    (done, failed)
+        assert_eq!(actual, *expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
+    })
 }
 
 #[test]
@@ -438,45 +461,6 @@ fn random_nests_run_the_same() {
     let iterations = ITERATIONS.load(Ordering::Relaxed);
     let enough = done > programs(300) && failed > programs(200) && found > programs(200);
     assert!(enough && iterations > programs(500), "{done} {failed} {found} {iterations}");
-}
-
-/// Adds `length` floats of the first buffer to the first float of the second one.
-fn row_sum(length: usize) -> String {
-    format!(
-        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer) -> () {{\n\
-         ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %i2:3 = vm.const.i64 1\n  %i4:5 = vm.const.i64 {length}\n  \
-         vm.br ^bb1(%i0->%i6, %i1->%i7)\n^bb1:\n  %i8 = vm.cmp.lt.i64.s %i6:7, %i4:5\n  \
-         vm.cond_br %i8, ^bb2(), ^bb3()\n^bb2:\n  %i9 = vm.buffer.load.f32 %r0, %i6:7\n  \
-         %i10 = vm.buffer.load.f32 %r1, %i0:1\n  %i10 = vm.add.f32 %i10, %i9\n  \
-         vm.buffer.store.f32 %i10, %r1, %i0:1\n  %i6:7 = vm.add.i64 %i6:7, %i2:3\n  vm.br ^bb1()\n\
-         ^bb3:\n  vm.return\n}}\n"
-    )
-}
-
-#[test]
-fn reassociated_sums_are_partial_sums() {
-    for length in [16, 17, 31, 100, 256, 700] {
-        let numbers: Vec<f32> = (0..length).map(|at| 1.0 / (at as f32 + 3.0)).collect();
-        let module = verified(&row_sum(length));
-        let sum = |module: Arc<dyn Module>| {
-            let floats = |of: &[f32]| of.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
-            let [source, target] = [&numbers[..], &[0.5]].map(|of| Buffer::copy_of(&floats(of)).unwrap());
-            let context = Context::new(Program::link(vec![module]).unwrap(), Limits::default()).unwrap();
-            let arguments = [source, target.clone()].map(|buffer| VmValue::Ref(Ref::Buffer(buffer)));
-            context.function("f").unwrap().call(&arguments).unwrap();
-            f32::from_le_bytes(target.to_vec().unwrap().try_into().unwrap())
-        };
-        assert_eq!(
-            sum(BytecodeModule::new(module.clone()).unwrap()),
-            numbers.iter().fold(0.5, |sum, number| sum + number)
-        );
-        let mut partial = [0f32; 16];
-        numbers.iter().enumerate().for_each(|(at, number)| partial[at % 16] += number);
-        for half in [8, 4, 2, 1] {
-            (0..half).for_each(|at| partial[at] += partial[at + half]);
-        }
-        assert_eq!(sum(BytecodeModule::reassociating(module).unwrap()), 0.5 + partial[0], "{length}");
-    }
 }
 
 #[test]
@@ -536,6 +520,31 @@ fn random_gathers_run_the_same() {
     let missed = MISSED.load(Ordering::Relaxed);
     let enough = done > programs(400) && failed > programs(30) && found > programs(200) && missed > programs(15);
     assert!(enough, "{done} {failed} {found} {missed}");
+}
+
+/// The interpreter runs them all, the evaluator of the IR every sixteenth. `INCARNATE_NESTS=100000` in the environment asks for more.
+#[test]
+fn random_strides_run_the_same() {
+    let asked = std::env::var("INCARNATE_NESTS").ok().and_then(|count| count.parse().ok());
+    let count = asked.unwrap_or(programs(400));
+    let (mut done, mut failed, mut on_strips, mut scalar) = (0, 0, 0, 0);
+    for seed in 1..=count {
+        let text = strides(&mut Random(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed as u64)));
+        let function = Function::new(&verified(&text), 0).unwrap();
+        for nest in Nests::of(&function).found {
+            match Schedule::of(&function, &nest, &Needed::of(&function, &nest), Order::Bytecode) {
+                Schedule::InOrder(_) => scalar += 1,
+                _ => on_strips += 1,
+            }
+        }
+        let counts = match seed % 16 {
+            0 => compare(&text, strides::BYTES),
+            _ => compare_interpreted(&text, strides::BYTES, |_, _| {}),
+        };
+        (done, failed) = (done + counts.0, failed + counts.1);
+    }
+    let enough = done > 2 * count && failed > count / 32 && on_strips > count / 8 && scalar > count / 4;
+    assert!(enough, "{done} {failed} {on_strips} {scalar} of {count}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use incarnate_runtime::StatusCode;
 use incarnate_runtime::bytecode::ir::{Function, Graph, Loops, Op, Structure, Terminator};
 use incarnate_runtime::bytecode::{Disassembler, assemble, disassemble};
+use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Value};
 
 use super::assembled;
 
@@ -188,4 +189,42 @@ fn long_names_of_callees_are_not_repeated() {
     let function = Function::new(&module, 0).unwrap();
     let calls = function.blocks[0].instructions.iter().filter(|inst| matches!(inst.op, Op::Call(_)));
     assert_eq!(calls.count(), 2_001);
+}
+
+/// Calls the function of a text, which the interpreter lowers first.
+fn interpreted(text: &str) -> i32 {
+    let module = BytecodeModule::new(assembled(text)).unwrap();
+    let context = Context::new(Program::link(vec![module]).unwrap(), Limits::default()).unwrap();
+    let results = context.function("f").unwrap().call(&[Value::I32(0)]).unwrap();
+    let [Value::I32(result)] = results[..] else { panic!("{results:?}") };
+    result
+}
+
+#[test]
+fn branches_back_over_a_call_are_not_searched_one_by_one() {
+    let count = 40_000;
+    let adds = "  %i1 = vm.add.i32 %i1, %i0\n".repeat(count);
+    let blocks = each(count, |text, at| writeln!(text, "  vm.cond_br %i0, ^b(), ^n{at}()\n^n{at}:"));
+    let text = function(&format!("^e:\n  vm.br ^b()\n^b:\n{adds}  %i1 = vm.call @m:1(%i0)\n{blocks}  vm.return %i1\n"));
+    let callee = "vm.func @g(%i0: i32) -> (i32) {\n^b:\n  vm.return %i0\n}\n";
+    assert_eq!(interpreted(&(text + callee)), 0);
+}
+
+#[test]
+fn many_carried_numbers_are_not_searched_one_by_one() {
+    let count = 1_900;
+    let pairs = |text: &mut String, at| {
+        let (sum, number) = (10 + 2 * at, 11 + 2 * at);
+        writeln!(text, "  %i{number} = vm.buffer.load.i32 %r0, %i2:3\n  %i{sum} = vm.add.i32 %i{sum}, %i{number}")
+    };
+    let sums = each(count, |text, at| writeln!(text, "  %i0 = vm.xor.i32 %i0, %i{}", 10 + 2 * at));
+    let body = format!(
+        "^e:\n  %i4:5 = vm.const.i64 800\n  %i1 = vm.const.i32 16\n  %r0 = vm.buffer.alloc %i4:5, %i1\n  \
+         %i2:3 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n  %i4:5 = vm.const.i64 200\n  vm.br ^h()\n\
+         ^h:\n  %i8 = vm.cmp.lt.i64.s %i2:3, %i4:5\n  vm.cond_br %i8, ^b(), ^x()\n\
+         ^b:\n{}  %i2:3 = vm.add.i64 %i2:3, %i6:7\n  vm.br ^h()\n^x:\n{sums}  vm.return %i0\n",
+        each(count, pairs)
+    );
+    let text = function(&body).replace("vm.type i32\n", "vm.type i32\nvm.type !vm.buffer\n");
+    assert_eq!(interpreted(&text), 0);
 }

@@ -1,6 +1,7 @@
 //! Sizes in bytes as users write them.
 
 use alloc::format;
+use alloc::string::String;
 
 use crate::{Error, Result};
 
@@ -33,8 +34,10 @@ const UNITS: &[(&str, u64)] = &[
 /// INVALID_ARGUMENT for other text; OUT_OF_RANGE for a size of 2^64 bytes or more.
 pub fn parse_byte_size(text: &str) -> Result<u64> {
     let malformed = || {
+        let units: String = UNITS.iter().map(|(unit, _)| format!(", {unit}")).collect();
         Error::invalid_argument(format!(
-            "`{text}` is not a size in bytes: write a whole number, and KB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 512MiB"
+            "`{text}` is not a size in bytes: write a whole number and a unit, such as 512MiB; the units are {}",
+            units.trim_start_matches(", ")
         ))
     };
     let too_large = || Error::out_of_range(format!("`{text}` is 2^64 bytes or more"));

@@ -17,7 +17,7 @@ use super::stack::Stack;
 use super::sync::{Lock, Taken, TryLock};
 use super::value::Value;
 use crate::{Error, Result, ResultExt};
-use incarnate_bytecode::ConventionItem;
+use incarnate_bytecode::{ConventionItem, wrong_argument_count};
 
 /// Name of the function that a module exports to be called when a context is created.
 const INITIALIZER: &str = "__init";
@@ -323,6 +323,11 @@ impl Function {
         self.bound.module.function_attribute_value(Linkage::Export, self.bound.export, key)
     }
 
+    /// The attributes in the module: keys and values.
+    pub fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
+        (0..).map_while(|index| self.bound.module.function_attribute(Linkage::Export, self.bound.export, index))
+    }
+
     /// The declaration in the module: see [`Module::attribute_declaration`].
     #[must_use]
     pub fn attribute_declaration(&self) -> Option<&str> {
@@ -341,12 +346,8 @@ impl Function {
     /// INVALID_ARGUMENT for another number or other types of values; UNIMPLEMENTED for a variadic function.
     pub fn pack(&self, arguments: impl ExactSizeIterator<Item = Value>, buffer: &mut CallBuffer) -> Result<()> {
         if arguments.len() != self.arguments.len() {
-            return Err(Error::invalid_argument(format!(
-                "function `{}` takes {} arguments, {} are given",
-                self.name(),
-                self.arguments.len(),
-                arguments.len()
-            )));
+            let error = Error::invalid_argument(wrong_argument_count(self.arguments.len(), arguments.len()));
+            return Err(error.calling(self.name(), self.attribute_declaration()));
         }
         for (index, (value, item)) in arguments.zip(&self.arguments).enumerate() {
             match (&value, item) {

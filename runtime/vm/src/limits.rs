@@ -109,6 +109,7 @@ pub struct GivenLimits {
     /// Steps of a call.
     pub fuel: Option<u64>,
     /// The longest time of a call.
+    #[cfg(feature = "std")]
     pub timeout: Option<Duration>,
 }
 

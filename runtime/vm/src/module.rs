@@ -200,9 +200,12 @@ pub trait Module: Send + Sync + fmt::Debug {
             .map(|row| row.1)
     }
 
-    /// The declaration in the attributes of an exported function, that of the model before that of the compiler.
+    /// The declaration in the attributes of an exported function, that of the model before that of the compiler; see
+    /// [`declaration_of`].
     fn attribute_declaration(&self, export: u32) -> Option<&str> {
-        declaration_of((0..).map_while(|index| self.function_attribute(Linkage::Export, export, index)))
+        let convention = self.function(Linkage::Export, export)?.convention().ok()?;
+        let attributes = (0..).map_while(|index| self.function_attribute(Linkage::Export, export, index));
+        declaration_of(attributes, &convention)
     }
 
     /// The declaration of an exported function: the value of its attribute `iree.abi.declaration` or, where it has none or one that

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,24 +126,14 @@ fn read(file: &Path) -> Option<Vec<u8>> {
     is_whole.then(|| data.to_vec())
 }
 
-/// The names that are tried: more than threads and containers that write at once leave.
-const MOST_NAMES: u32 = 1 << 10;
-
-fn scratch_path(folder: &Path, number: u32) -> PathBuf {
-    folder.join(format!(".{number}.tmp"))
-}
-
-/// Creates a file that no other process and no other thread has: it must not exist. The number of the process would not tell
-/// containers that share the folder from each other.
+/// Creates a file that no other process and no other thread has: it must not exist. Its name is random, as containers that share the folder
+/// have equal numbers of processes, and as processes that were killed leave such files.
 fn create_scratch(folder: &Path) -> std::io::Result<(PathBuf, File)> {
-    for number in 0..MOST_NAMES {
-        let path = scratch_path(folder, number);
-        match File::options().write(true).create_new(true).open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            created => return Ok((path, created?)),
-        }
-    }
-    Err(std::io::ErrorKind::AlreadyExists.into())
+    // The keys of the standard library's hash maps are random.
+    let number = RandomState::new().hash_one(());
+    let path = folder.join(format!(".{number:016x}.tmp"));
+    let created = File::options().write(true).create_new(true).open(&path)?;
+    Ok((path, created))
 }
 
 /// Replaces a file as a whole.
@@ -165,6 +156,7 @@ fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn damaged_files_are_ignored_and_replaced() {
@@ -189,12 +181,10 @@ mod tests {
         write(&file, &data[..10]).unwrap();
         assert_eq!(read(&file).as_deref(), Some(&data[..10]));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        // A process of the same id, in another container, writes under the first names.
-        for number in 0..3 {
-            fs::write(scratch_path(&folder, number), "another's").unwrap();
-        }
+        // Processes that were killed, and those that write at once, have files of their own.
+        let others: BTreeSet<PathBuf> = (0..3000).map(|_| create_scratch(&folder).unwrap().0).collect();
         write(&file, &data).unwrap();
         assert_eq!(read(&file).as_deref(), Some(&data[..]));
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+        assert_eq!((others.len(), fs::read_dir(&folder).unwrap().count()), (3000, 3001));
     }
 }

@@ -4,8 +4,7 @@
 
 use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::{
-    COARSE_FENCES, ConventionItem, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType, VerifiedModule,
-    declaration_of,
+    ConventionItem, Export, Signature as Types, ValueInfo, ValueType, VerifiedModule, declaration_of, has_coarse_fences,
 };
 use proc_macro2::{Ident, TokenStream};
 
@@ -99,15 +98,14 @@ impl<'m> Signature<'m> {
     ) -> Option<Signature<'m>> {
         let (name, function) = (row.local_name, row.function);
         let convention = module.function(function)?.convention;
-        let attribute = |key| module.function_attributes(function).find(|row| row.0 == key).map(|row| row.1);
         let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
         let results: Vec<ConventionItem> = convention.results().collect();
         let fences =
-            attribute(INVOCATION_MODEL) == Some(COARSE_FENCES) && arguments.ends_with(&[ConventionItem::Ref; 2]);
+            arguments.ends_with(&[ConventionItem::Ref; 2]) && has_coarse_fences(module.function_attributes(function));
         if fences {
             arguments.truncate(arguments.len() - 2);
         }
-        let declaration = declaration_of(module.function_attributes(function));
+        let declaration = declaration_of(module.function_attributes(function), &convention);
         let types_of = Types::new(recovered.or(declaration), &arguments, &results);
         let stored: Vec<Option<Element>> =
             types_of.outputs.iter().map(|value| element(value.element_type()?)).collect();

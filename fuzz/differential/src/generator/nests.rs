@@ -8,6 +8,8 @@ use crate::random::Random;
 mod gathers;
 #[path = "../../../../runtime/tests/ir/loops.rs"]
 mod loops;
+#[path = "../../../../runtime/tests/ir/strides.rs"]
+mod strides;
 
 /// The random numbers that the generators of the runtime's tests use.
 mod random {
@@ -25,10 +27,11 @@ mod random {
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());
-    let (text, length) = match (reduces, source.next(4)) {
+    let (text, length) = match (reduces, source.next(5)) {
         (true, 0) => (loops::sums(&mut source), 8000),
         (true, 1) => (loops::rows(&mut source), 8000),
         (true, 2) => (gathers::gathers(&mut source), 2000),
+        (true, 3) => (strides::strides(&mut source), strides::BYTES),
         (true, _) => (loops::product(&mut source), 8000),
         (false, _) => (loops::program(&mut source), 200),
     };

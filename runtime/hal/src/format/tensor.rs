@@ -115,7 +115,8 @@ impl FromStr for TensorType {
 /// Parses the contents of a tensor into `bytes`, which has the tensor's dense row-major length.
 ///
 /// Spaces, commas and brackets separate elements; a comma stands behind one element, or a bracket around elements, and before
-/// another. An empty text fills the tensor with zeros; a single element is repeated.
+/// another. Brackets around nothing stand beside commas only in a text without elements. An empty text fills the tensor with zeros; a
+/// single element is repeated.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for a text that is not a value of the type, and for a comma without an element before and behind it;
@@ -158,7 +159,19 @@ fn tokens(text: &str) -> Result<Vec<&str>> {
     let is_space = |c: char| c.is_ascii_whitespace() || c == '\x0b';
     let mut tokens = Vec::new();
     let (mut rest, mut previous) = (text.trim_start_matches(is_space), '[');
+    // The number of elements before the last comma, and the first comma beside brackets around nothing.
+    let (mut before_comma, mut beside_nothing) = (None, None);
     while let Some(first) = rest.chars().next() {
+        let is_empty = before_comma.unwrap_or(0) == tokens.len();
+        let missing = match first {
+            ',' if is_empty => Some("before"),
+            ']' if is_empty && before_comma.is_some() => Some("behind"),
+            _ => None,
+        };
+        beside_nothing = beside_nothing.or_else(|| missing.map(|side| empty_element(tokens.len(), side)));
+        if first == ',' {
+            before_comma = Some(tokens.len());
+        }
         let length = match first {
             ',' if matches!(previous, '[' | ',') => return Err(empty_element(tokens.len(), "before")),
             ']' if previous == ',' => return Err(empty_element(tokens.len(), "behind")),
@@ -172,7 +185,12 @@ fn tokens(text: &str) -> Result<Vec<&str>> {
         }
         rest = behind.trim_start_matches(is_space);
     }
-    if previous == ',' { Err(empty_element(tokens.len(), "behind")) } else { Ok(tokens) }
+    let is_behind = previous == ',' || before_comma == Some(tokens.len()) && !tokens.is_empty();
+    match beside_nothing.filter(|_| !tokens.is_empty()) {
+        Some(error) => Err(error),
+        None if is_behind => Err(empty_element(tokens.len(), "behind")),
+        None => Ok(tokens),
+    }
 }
 
 fn empty_element(index: usize, side: &str) -> Error {
@@ -389,6 +407,13 @@ mod tests {
             "2x2xf32=[1,2,][3,4]",
             "2x2xf32=[,1,2][3,4]",
             "2xf32=[]",
+            "2xf32=1,[]",
+            "2xf32=1,[",
+            "2xf32=[],1",
+            "2xf32=[[],1]",
+            "2x2xf32=[1,[]],[2,3,4]",
+            "3xf32=1,[],2,3",
+            "1xf32=1,[] 2",
             "0xf32=,",
             "",
         ] {

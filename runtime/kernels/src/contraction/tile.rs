@@ -151,7 +151,7 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
     unsafe {
         let tail = Tail::of::<V>(tile.tail);
         if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
-            // Once, with masks: they cost nothing where vectors are lines of the cache, and such tiles take long to compile.
+            // Only the loop with masks, as such tiles take long to compile.
             let tail = Tail { is_whole: false, ..tail };
             if tile.lines == LINES[0] {
                 return run_strip_of_windows::<V, ROWS, VECTORS, STRIDE, { LINES[0] }>(tile, tail);

@@ -1,6 +1,7 @@
 //! Lowers a verified function to pre-decoded code.
 
 mod calls;
+mod nests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,12 +10,11 @@ use alloc::vec::Vec;
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
-use super::nests::{self, Nest, Optimization};
+use super::nests::Optimization;
 use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
 use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
-use incarnate_bytecode::ir::{Dominators, Graph};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
@@ -462,81 +462,6 @@ impl<'a> Lowering<'a> {
             function,
             words,
             refs,
-        })
-    }
-
-    /// Offset in bytes of a fixup's instruction.
-    fn source_of(&self, fixup: &Fixup) -> Option<u32> {
-        let index = match fixup.slot {
-            FixupSlot::Low(index) | FixupSlot::High(index) | FixupSlot::Table(.., index) => index,
-            FixupSlot::Resume(site) => self.sites[site].pc as usize,
-        };
-        self.offsets.get(index).copied()
-    }
-
-    /// The block that a fixup's instruction is in, as an index of `blocks`.
-    fn source_block(&self, fixup: &Fixup) -> Result<usize> {
-        let offset = self.source_of(fixup).ok_or_else(broken)?;
-        self.blocks.partition_point(|block| block.0.0 <= offset).checked_sub(1).ok_or_else(broken)
-    }
-
-    /// The dominators of the blocks, by the branches between them.
-    fn dominators(&self, fixups: &[Fixup]) -> Result<Dominators> {
-        let mut successors: Vec<Vec<u32>> = self.blocks.iter().map(|_| Vec::new()).collect();
-        for fixup in fixups {
-            successors[self.source_block(fixup)?].push(self.block_of(fixup)? as u32);
-        }
-        Ok(Graph::new(0, successors).dominators())
-    }
-
-    /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
-    fn find_nests(&mut self, fixups: &[Fixup], function: u32, optimization: Optimization) -> Result<Box<[Nest]>> {
-        if !fixups.iter().any(|fixup| self.may_end_nest(fixup)) {
-            return Ok(Box::default());
-        }
-        let found = nests::find(self.module, function, optimization);
-        if found.is_empty() {
-            return Ok(Box::default());
-        }
-        let (dominators, mut nests) = (self.dominators(fixups)?, Vec::new());
-        for (offset, nest) in found {
-            for fixup in fixups.iter().filter(|fixup| fixup.target.0 == offset) {
-                // A nest that has been refused must not run from the middle, whatever the order of the blocks: from there on its checks
-                // may hold, and what it says of buffers need not.
-                if dominators.dominates(self.block_of(fixup)? as u32, self.source_block(fixup)? as u32) {
-                    continue;
-                }
-                // It continues where the branch went.
-                let plain = self.target_of(fixup)?;
-                let entry = self.instructions.len();
-                self.offset = offset;
-                let displacement = plain.wrapping_sub(entry as u32);
-                self.emit(Operation::Nest, 0, 0, 0, halves(displacement, nests.len() as u32));
-                self.patch(&fixup.slot, entry as u32);
-            }
-            nests.push(nest);
-        }
-        Ok(nests.into())
-    }
-
-    /// Whether a branch leads back, and no call stands between its target and itself, as none is in a nest. The analysis of a function takes
-    /// longer than to ask this first.
-    fn may_end_nest(&self, fixup: &Fixup) -> bool {
-        let Some(source) = self.source_of(fixup) else { return true };
-        let is_call = |inst: &Inst| {
-            matches!(inst.operation, Operation::Call | Operation::CallImport | Operation::CallImportYieldable)
-        };
-        let within = |offset: u32| (fixup.target.0..=source).contains(&offset);
-        fixup.target.0 <= source
-            && !self.instructions.iter().zip(&self.offsets).any(|(inst, offset)| is_call(inst) && within(*offset))
-    }
-
-    /// The index of the instruction that a patched fixup leads to.
-    fn target_of(&self, fixup: &Fixup) -> Result<u32> {
-        Ok(match fixup.slot {
-            FixupSlot::Low(index) => (index as u32).wrapping_add(self.instructions[index].low()),
-            FixupSlot::High(index) => (index as u32).wrapping_add(self.instructions[index].high()),
-            FixupSlot::Table(..) | FixupSlot::Resume(_) => self.blocks[self.block_of(fixup)?].1,
         })
     }
 

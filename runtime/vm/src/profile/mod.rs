@@ -1,8 +1,8 @@
 //! Where the time goes: dispatches, transfers, waits and calls of functions, by thread, while recording is on.
 //!
-//! [`start`] begins a recording of the whole process, and [`stop`] returns it. Off, each place that could record loads one flag.
+//! [`start`] begins a recording of the whole process, and [`stop`] returns it. Off, each point that could record loads one flag.
 //!
-//! Without the feature `profiling`, which the crates `incarnate-runtime` and `incarnate` have too, these places are empty, and
+//! Without the feature `profiling`, which the crates `incarnate-runtime` and `incarnate` have too, these points are empty, and
 //! [`stop`] returns a recording without events.
 
 use std::string::String;

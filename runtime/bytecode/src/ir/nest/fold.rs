@@ -1,4 +1,4 @@
-//! Folds: numbers that each iteration combines with others by one operation, as in a sum of everything.
+//! Folds: loop-carried values that each iteration updates by one operation, as in a sum of all elements.
 
 use alloc::vec::Vec;
 
@@ -91,7 +91,7 @@ impl Fold {
         fold.filter(|_| at == last && !is_carried_elsewhere).map(|fold| Fold { numbers, ..fold })
     }
 
-    /// One more execution of an operation, of which the operand `number` is the number.
+    /// Returns the fold extended by one operation, whose operand at `number` is the number.
     fn after(before: Option<Fold>, opcode: Opcode, number: usize, operands: &[Value]) -> Option<Fold> {
         let first = |terms| Some(Fold { opcode, terms, is_swapped: number == 1, numbers: Vec::new() });
         match (before, operands) {

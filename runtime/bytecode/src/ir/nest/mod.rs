@@ -211,6 +211,14 @@ pub struct Access {
     pub stored: Option<Value>,
 }
 
+impl Access {
+    /// Returns the block of the instruction and its position there.
+    #[must_use]
+    pub const fn instruction(&self) -> (Block, usize) {
+        (self.block, self.position)
+    }
+}
+
 /// A form that must be within a range in all iterations, so that it does not wrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded {
@@ -235,6 +243,8 @@ pub struct Nest {
     pub views: Vec<View>,
     /// The accesses, in the order in which they stand.
     pub accesses: Vec<Access>,
+    /// Their indices, sorted by block and position.
+    accesses_by_position: Vec<usize>,
     /// The loads at computed indices, in the order in which they stand.
     pub gathers: Vec<Gather>,
     /// The divisions of what loops count, in the order in which they stand.
@@ -327,7 +337,15 @@ impl Nest {
     /// Returns the access of an instruction.
     #[must_use]
     pub fn access(&self, block: Block, position: usize) -> Option<&Access> {
-        self.accesses.iter().find(|access| (access.block, access.position) == (block, position))
+        let by_position = self.accesses_by_position.as_slice();
+        let found = by_position.binary_search_by_key(&(block, position), |at| self.accesses[*at].instruction()).ok()?;
+        Some(&self.accesses[by_position[found]])
+    }
+
+    /// Lets [`Nest::access`] find the accesses, which are complete.
+    fn sort_accesses(&mut self) {
+        self.accesses_by_position = (0..self.accesses.len()).collect();
+        self.accesses_by_position.sort_unstable_by_key(|at| self.accesses[*at].instruction());
     }
 
     /// Returns the loops from the outermost one to `to`.

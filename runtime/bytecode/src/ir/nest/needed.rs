@@ -51,12 +51,9 @@ impl Needed {
             pending.extend(counted.divisor.iter().flat_map(Affine::factors));
         }
         // The instructions that compute values, but for loads.
-        let mut accesses: Vec<(Block, usize)> =
-            nest.accesses.iter().map(|access| (access.block, access.position)).collect();
-        accesses.sort_unstable();
         let mut computed: IndexMap<Value, &Inst> = IndexMap::default();
         for position in nest.instructions().chain(nest.hoisted.iter().copied()) {
-            if accesses.binary_search(&position).is_ok() {
+            if nest.access(position.0, position.1).is_some() {
                 continue;
             }
             let inst = nest.instruction(function, position.0, position.1);

@@ -145,12 +145,14 @@ impl<'a> Recovery<'a> {
             hoisted: Vec::new(),
             views: Vec::new(),
             accesses: Vec::new(),
+            accesses_by_position: Vec::new(),
             gathers: Vec::new(),
             divisions: Vec::new(),
             conditions: Vec::new(),
         };
         let mut conditions = Vec::new();
         self.accesses(0, &mut nest, &mut conditions)?;
+        nest.sort_accesses();
         self.escapes()?;
         conditions.sort_unstable();
         conditions.dedup();

@@ -6,9 +6,9 @@ use incarnate_bytecode::index_map::IndexMap;
 
 use super::{Body, Step};
 
-/// The steps that depend on accumulators: the strips of their results, and those that they take of other steps.
+/// The steps that depend on accumulators: the strips of their results, and the strips that they read of other steps.
 #[derive(Default)]
-pub(super) struct Folds {
+pub(super) struct Accumulating {
     pub(super) results: Vec<u16>,
     pub(super) operands: Vec<(u16, usize)>,
 }
@@ -26,6 +26,11 @@ impl Step {
                 operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
                 visit(into, true);
             }
+            Step::Fold { operands, into, .. } => {
+                operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
+                visit(into, false);
+                visit(into, true);
+            }
         }
     }
 }
@@ -35,7 +40,7 @@ impl Body {
     pub(super) fn borrow_loads(&mut self) {
         let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
         let mut last_uses = alloc::vec::Vec::new();
-        for (at, step) in self.steps.iter_mut().chain(&mut self.single).enumerate() {
+        for (at, step) in self.steps.iter_mut().chain(&mut self.scalar_steps).enumerate() {
             step.visit_strips(|strip, is_result| {
                 if !is_result {
                     last_uses.push((*strip, at));
@@ -99,11 +104,11 @@ impl Body {
     }
 
     /// Moves the steps that depend on accumulators behind the others, in front of the last `stores`.
-    pub(super) fn take_folds(&mut self, stores: usize) -> Folds {
-        let mut folds = Folds::default();
+    pub(super) fn take_accumulating(&mut self, stores: usize) -> Accumulating {
+        let mut accumulating = Accumulating::default();
         let mut depending: Vec<u16> = self.accumulators.iter().map(|(loaded, _)| *loaded).collect();
         if depending.is_empty() {
-            return folds;
+            return accumulating;
         }
         let mut taken = Vec::new();
         let last = self.steps.len() - stores;
@@ -116,20 +121,22 @@ impl Body {
             if operands.iter().any(|strip| depending.contains(strip)) {
                 taken.extend(operands);
                 depending.extend(result);
-                folds.results.extend(result);
+                accumulating.results.extend(result);
             }
         }
-        if !self.accumulators.iter().all(|(_, sum)| folds.results.contains(sum)) {
-            return Folds::default();
+        if !self.accumulators.iter().all(|(_, sum)| accumulating.results.contains(sum)) {
+            return Accumulating::default();
         }
         let is_fixed = |strip: &u16| depending.contains(strip) || self.broadcasts.iter().any(|row| row.0 == *strip);
         taken.retain(|strip| !is_fixed(strip));
         taken.sort_unstable();
         taken.dedup();
-        folds.operands = taken.into_iter().map(|strip| (strip, self.advances[usize::from(strip)])).collect();
+        accumulating.operands = taken.into_iter().map(|strip| (strip, self.advances[usize::from(strip)])).collect();
         // A stable sort.
-        self.steps[..last].sort_by_key(|step| matches!(step, Step::Eval { into, .. } if folds.results.contains(into)));
-        folds
+        let is_accumulating =
+            |step: &Step| matches!(step, Step::Eval { into, .. } if accumulating.results.contains(into));
+        self.steps[..last].sort_by_key(is_accumulating);
+        accumulating
     }
 
     /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those

@@ -168,11 +168,17 @@ macro_rules! kernels {
 }
 for_each_instruction!(kernels);
 
+/// A vector operation that folds its operands into one number.
+///
+/// # Safety
+/// As for [`Kernel`], but the result is one number, which has been written before.
+pub(super) type FoldKernel = Kernel;
+
 impl Strips {
     /// Combines the number at `into` with one element after the other.
     ///
     /// # Safety
-    /// As for [`Kernel`], but that there is one result, which has been written before.
+    /// As for [`FoldKernel`].
     #[inline(always)]
     unsafe fn fold<A: Element>(self, step: impl Fn(A, usize) -> A) {
         let number = self.into.cast::<A>();
@@ -188,7 +194,7 @@ impl Strips {
 
 /// Returns the operation that folds strips into the number at `into` of the strips; None where there is none. `is_swapped` says that the
 /// number is the second operand. LLVM vectorises sums of integers, as they may be added in any order; floats are added one by one.
-pub(super) fn fold_kernel(opcode: Opcode, is_swapped: bool, wide: bool) -> Option<Kernel> {
+pub(super) fn fold_kernel(opcode: Opcode, is_swapped: bool, wide: bool) -> Option<FoldKernel> {
     macro_rules! fold {
         ($type:ident $function:ident) => {
             variants!(wide, |strips| strips

@@ -106,7 +106,7 @@ impl<'a> Lowering<'a> {
             }
             Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
-            Schedule::InOrder(_) => self.in_order()?,
+            Schedule::InOrder(_) => self.sequential()?,
             Schedule::Zeros => Work::Nothing,
         };
         let mut lowered =
@@ -247,26 +247,27 @@ impl<'a> Lowering<'a> {
         }
         let mut body = lowering.body;
         let is_separate = !strips.reductions.is_empty() && body.accumulate(&strips.stores);
-        let folds = body.take_folds(strips.stores.len());
+        let accumulating = body.take_accumulating(strips.stores.len());
         body.borrow_loads();
         let mut kept: Vec<u16> = body.accumulators.iter().flat_map(|(loaded, stored)| [*loaded, *stored]).collect();
-        kept.extend(folds.results.iter().copied());
+        kept.extend(accumulating.results.iter().copied());
         let names = body.reuse_strips(&kept);
         if is_separate {
             let count = strips.stores.len();
             body.after = body.steps.split_off(body.steps.len() - count);
             body.before = body.steps.drain(..count).collect();
-            body.folds = body.steps.split_off(body.steps.len() - folds.results.len());
-            body.folded = folds.operands.iter().map(|(strip, width)| (names[*strip], *width)).collect();
+            body.accumulating = body.steps.split_off(body.steps.len() - accumulating.results.len());
+            let operands = accumulating.operands.iter().map(|(strip, width)| (names[*strip], *width));
+            body.accumulating_operands = operands.collect();
             body.accumulators.iter_mut().for_each(|pair| *pair = (names[pair.0], names[pair.1]));
         }
-        // In order, so that only iterations before an index that is out of range have stored.
-        let is_ordered = !self.nest.gathers.is_empty();
-        if is_ordered && !(strips.reductions.is_empty() && strips.lanes == strips.innermost && body.stores_last()) {
+        // One iteration after the other, so that only those before an index that is out of range have stored.
+        let is_sequential = !self.nest.gathers.is_empty();
+        if is_sequential && !(strips.reductions.is_empty() && strips.lanes == strips.innermost && body.stores_last()) {
             return None;
         }
         Some(Work::Strips(Box::new(OnStrips {
-            is_ordered,
+            is_sequential,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
             reductions: strips.reductions.clone(),
@@ -304,7 +305,7 @@ impl Lowering<'_> {
         let kernel = reduction_kernel(operation, is_swapped, wide);
         let reducing = Reducing { operation, is_swapped, kernel, terms, output: *stores.first()? };
         let strips = OnStrips {
-            is_ordered: false,
+            is_sequential: false,
             outer: outer.clone(),
             lanes: *lanes,
             reductions: reductions.clone(),
@@ -428,7 +429,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         Some(())
     }
 
-    pub(super) fn access(&mut self, access: &nest::Access, results: &[Value]) -> Option<()> {
+    fn access(&mut self, access: &nest::Access, results: &[Value]) -> Option<()> {
         let view = access.view;
         match (access.stored, results) {
             (Some(stored), _) => {

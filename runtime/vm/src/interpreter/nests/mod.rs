@@ -10,8 +10,8 @@
 
 mod body;
 mod copies;
+mod folding;
 mod gather;
-mod in_order;
 mod kernels;
 mod lower;
 mod plan;
@@ -30,7 +30,7 @@ use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
 
 use copies::Copy;
-use kernels::Kernel;
+use kernels::{FoldKernel, Kernel};
 pub(super) use lower::find;
 use plan::Known;
 use reduce::Reducing;
@@ -146,6 +146,8 @@ enum Step {
     Gather { gather: usize, load: gather::Gather, index: u16, into: u16 },
     /// A vector operation.
     Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
+    /// Folds the numbers of strips into the first number of the strip `into`.
+    Fold { kernel: FoldKernel, operands: [u16; 2], into: u16 },
 }
 
 /// A number that iterations carry in registers, and fold others into.
@@ -169,17 +171,18 @@ struct Body {
     /// strips hold nothing else.
     accumulators: Vec<(u16, u16)>,
     /// The steps that depend on accumulators, which follow `steps`.
-    folds: Vec<Step>,
-    /// The strips that these take of `steps`, and the bytes of a number.
-    folded: Vec<(u16, usize)>,
+    accumulating: Vec<Step>,
+    /// The strips of results of `steps` that these read, and the bytes of a number.
+    accumulating_operands: Vec<(u16, usize)>,
     /// Number of strips.
     strips: u16,
     /// Strips in which all elements are the same scalar; true for 64 bits.
     broadcasts: Vec<(u16, u16, bool)>,
     /// Numbers that iterations step; true for 64 bits.
     sequences: Vec<(Strided, bool)>,
-    /// The steps behind `steps` that change single numbers: the folds of strips, and the loads and stores of those that are elements.
-    single: Vec<Step>,
+    /// The steps behind `steps` that change one number each: folds of strips into numbers, and the loads and stores of the numbers that are
+    /// elements.
+    scalar_steps: Vec<Step>,
     /// What iterations carry.
     carried: Vec<Carried>,
     /// Bytes from one element of each strip to the next, zero where all are the same.
@@ -237,8 +240,8 @@ impl Work {
 /// Vector operations on strips.
 #[derive(Clone, Debug)]
 struct OnStrips {
-    /// Iterations run in the order of the bytecode.
-    is_ordered: bool,
+    /// Iterations run one after the other, as in the bytecode.
+    is_sequential: bool,
     /// The loops around that of the strips, the outermost first.
     outer: Vec<usize>,
     /// The loop that is divided into strips.

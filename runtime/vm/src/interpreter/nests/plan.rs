@@ -188,12 +188,12 @@ impl Known {
     fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
         let mut tiling = core::mem::take(&mut self.tiling);
         self.begin(&mut tiling, strips);
-        self.join(&mut tiling, strips.is_ordered);
+        self.join(&mut tiling, nest, strips);
         // Loops around the strips whose iterations fit in a strip, the innermost first. Only the last one may have more.
         let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
         tiled.push(tiling.lanes);
         let mut elements = tiling.lanes.count;
-        while !strips.is_ordered && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
+        while !strips.is_sequential && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
             let Some(next) = tiling.outer.pop() else { break };
             elements = elements.saturating_mul(next.count);
             tiled.push(next);
@@ -206,12 +206,12 @@ impl Known {
         self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
         self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
         tiling.one.shapes.clear();
-        if !strips.body.single.is_empty() {
+        if !strips.body.scalar_steps.is_empty() {
             tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
             tiling.one.elements = 1;
         }
         tiling.deep.reductions = 0;
-        if !strips.body.folds.is_empty() && tiling.rest.elements == 0 {
+        if !strips.body.accumulating.is_empty() && tiling.rest.elements == 0 {
             self.deepen(&mut tiling, tiled);
         }
         tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
@@ -241,9 +241,9 @@ impl Known {
         }
     }
 
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
+    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In a sequential nest, only the loop
     /// around that one can be joined with it.
-    fn join(&self, tiling: &mut Tiling, is_ordered: bool) {
+    fn join(&self, tiling: &mut Tiling, nest: &Nest, strips: &OnStrips) {
         loop {
             let lanes = tiling.lanes;
             let follows = |dimension: &Dimension| {
@@ -251,12 +251,24 @@ impl Known {
                 lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
             };
             let last = tiling.outer.len().wrapping_sub(1);
-            let found = tiling.outer.iter().rposition(follows).filter(|at| !is_ordered || *at == last);
+            let is_permitted = |at: &usize| {
+                !strips.is_sequential || *at == last && self.stores_alike(nest, strips, tiling.outer[*at].at)
+            };
+            let found = tiling.outer.iter().rposition(follows).filter(is_permitted);
             let Some(at) = found else { return };
             let Some(count) = tiling.outer[at].count.checked_mul(lanes.count) else { return };
             let joined = tiling.outer.remove(at);
             tiling.lanes = Dimension { count, at: if lanes.count == 1 { joined.at } else { lanes.at } };
         }
+    }
+
+    /// Whether a loop moves the same stored views as the innermost loop. Steps are chosen for that one: each of its iterations stores another
+    /// element of the views that it moves, and all its iterations fold into the same element of each other view.
+    fn stores_alike(&self, nest: &Nest, strips: &OnStrips, at: usize) -> bool {
+        strips.stores.iter().all(|store| {
+            let moves = nest.views[*store].index.strides.iter().any(|(moved_by, _)| *moved_by == strips.lanes);
+            moves == (self.stride(at, *store) != 0)
+        })
     }
 
     /// Describes the tile of loops, the innermost first, where the last one has `count` iterations.

@@ -19,7 +19,7 @@ use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF3
 use smallvec::SmallVec;
 
 /// The most iterations that run sequentially without a check of the time: a few seconds.
-const LONGEST_IN_ORDER: usize = 1 << 28;
+const LONGEST_SEQUENTIAL: usize = 1 << 28;
 
 /// The registers of a frame, and what else nests read.
 pub(in super::super) struct Frame<'a> {
@@ -93,7 +93,7 @@ fn attempt(
         Work::Nothing => (permitted(), &[][..]),
         Work::Strips(strips) => {
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions, gathered: &gathered };
-            let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
+            let is_permitted = || (!strips.is_sequential || known.steps <= LONGEST_SEQUENTIAL) && permitted();
             (of_strips.run(is_permitted, memory, &mut results), &strips.body.carried[..])
         }
     };
@@ -179,12 +179,12 @@ impl OfStrips<'_> {
             return false;
         }
         // Each iteration stores the elements that others are folded into, but a strip stores them once.
-        let is_folding = !body.single.is_empty();
+        let is_folding = !body.scalar_steps.is_empty();
         if (is_folding && !is_disjoint) || !self.is_independent(is_disjoint) || !permitted() {
             return false;
         }
         let run = self.iterations(is_disjoint && !body.accumulators.is_empty());
-        // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
+        // SAFETY: the regions of all views were checked, and the iterations are independent, or run one after the other.
         unsafe { run.all(self.positions(), memory, results) }
     }
 

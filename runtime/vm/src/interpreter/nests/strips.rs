@@ -116,8 +116,8 @@ impl Run<'_> {
     /// memory for the strips. `results` receives what is carried out of the last iteration.
     ///
     /// # Safety
-    /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. Unless loops are
-    /// ordered, the iterations of all loops but the reductions may run in any order.
+    /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. Unless the nest
+    /// is sequential, the iterations of all loops but the reductions may run in any order.
     pub(super) unsafe fn all(
         &self,
         positions: impl Iterator<Item = i64>,
@@ -247,9 +247,9 @@ impl Run<'_> {
             unsafe {
                 self.body.steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
                 for _ in 0..tile.elements / elements.max(1) {
-                    self.body.folds.iter().for_each(|step| self.step(step, tile, elements, state));
+                    self.body.accumulating.iter().for_each(|step| self.step(step, tile, elements, state));
                     self.accumulate(state);
-                    for (strip, advance) in &self.body.folded {
+                    for (strip, advance) in &self.body.accumulating_operands {
                         let address = &mut state.addresses[usize::from(*strip)];
                         *address = address.wrapping_add(advance * elements);
                     }
@@ -278,16 +278,16 @@ impl Run<'_> {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
-            let Body { before, steps, folds, after, .. } = body;
+            let Body { before, steps, accumulating, after, .. } = body;
             if self.is_accumulated {
-                steps.iter().chain(folds).for_each(|step| self.step(step, tile, tile.elements, state));
+                steps.iter().chain(accumulating).for_each(|step| self.step(step, tile, tile.elements, state));
                 return self.accumulate(state);
             }
-            for steps in [before, steps, folds, after] {
+            for steps in [before, steps, accumulating, after] {
                 steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             }
             let one = &self.known.tiling.one;
-            body.single.iter().for_each(|step| self.step(step, one, tile.elements, state));
+            body.scalar_steps.iter().for_each(|step| self.step(step, one, tile.elements, state));
         }
     }
 
@@ -345,6 +345,12 @@ impl Run<'_> {
                 // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
                 unsafe { kernel(Strips { into: own, from, count }) };
                 state.addresses[usize::from(*into)] = own;
+            }
+            Step::Fold { kernel, operands: [first, second], into } => {
+                let from = [state.address(*first), state.address(*second), core::ptr::null()];
+                // SAFETY: as above. The first number of `into` was written before: by the load in front of this step, or before the first
+                // iteration.
+                unsafe { kernel(Strips { into: state.own(*into), from, count }) };
             }
         }
     }

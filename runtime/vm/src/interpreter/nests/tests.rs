@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::BytecodeModule;
 use super::super::tests::{outcome, verified};
+use super::folding::MOST_FOLDED;
 use crate::testing::Random;
 
 /// Runs `@f` with and without nests; returns the outcome, and the number of nests.
@@ -170,6 +171,20 @@ fn numbers_are_folded_in_the_order_of_the_bytecode() {
     }
 }
 
+/// More numbers than that many are left to the instructions.
+#[test]
+fn a_nest_folds_a_limited_count_of_numbers() {
+    for (count, expected) in [(MOST_FOLDED, 2), (MOST_FOLDED + 1, 1)] {
+        let numbers = || (100..100 + count).map(|register| format!("%i{register}"));
+        let sums: String = numbers().map(|number| format!("  {number} = vm.add.i32 {number}, %i10\n")).collect();
+        let all: String = numbers().map(|number| format!("  %i20 = vm.xor.i32 %i20, {number}\n")).collect();
+        let body = format!("  %i10 = vm.buffer.load.i32 %r0, %i50:51\n{sums}");
+        let text = function(&[Loop { count: 300, loaded: 1, stored: 0 }], &body);
+        let (outcome, nests) = both(&text.replace("  vm.return %i20\n", &format!("{all}  vm.return %i20\n")));
+        assert!(outcome.starts_with("[I32(") && nests == expected, "{outcome} {nests} {count}");
+    }
+}
+
 /// Where the element that others are folded into is among those, iterations depend on each other.
 #[test]
 fn elements_that_are_folded_into_themselves_are_left_to_the_instructions() {
@@ -180,6 +195,24 @@ fn elements_that_are_folded_into_themselves_are_left_to_the_instructions() {
         let body = format!("  %i54:55 = vm.const.i64 2\n{body}");
         let (outcome, nests) = both(&function(&[Loop { count: 500, loaded: 1, stored: 0 }], &body));
         assert!(outcome.starts_with("[I32(") && nests == 2, "{outcome} {nests}");
+    }
+}
+
+/// An innermost loop of one iteration, around which the elements that it folds into move, or those that it stores do not.
+#[test]
+fn loops_of_one_iteration_keep_the_order_of_those_around_them() {
+    let sum = format!("{ELEMENTS}  %i12 = vm.add.i32 %i11, %i10\n{STORE}");
+    let again = "  %i4:5 = vm.const.i64 2000\n  %i56:57 = vm.add.i64 %i50:51, %i4:5\n  \
+        vm.buffer.store.i32 %i10, %r0, %i56:57\n";
+    let of = |around: Loop, innermost: Loop, body: &str| both(&function(&[around, innermost], body));
+    for (around, stored, body) in [(2, 0, sum.clone()), (0, 1, sum.clone() + again), (0, 2, sum.clone())] {
+        for count in [1, 2, 300] {
+            let loops =
+                [(count, 1, around), (1, 300, stored)].map(|(count, loaded, stored)| Loop { count, loaded, stored });
+            let [around, innermost] = loops;
+            let (outcome, nests) = of(around, innermost, &body);
+            assert!(outcome.starts_with("[I32(") && nests >= 2, "{outcome} {nests} {count}\n{body}");
+        }
     }
 }
 

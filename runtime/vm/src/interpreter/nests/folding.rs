@@ -1,12 +1,13 @@
-//! Nests whose iterations run in the order of the bytecode, where all they do can be done for a strip at once.
+//! Sequential nests: their iterations run one after the other, as in the bytecode, and each step is done for a strip at once.
 //!
-//! Two kinds of steps are: what is computed from elements and stored to elements of other iterations' own, and [`Fold`]s, which
-//! combine the numbers of a strip with one number. Where iterations depend on each other in any other way, the strips would have a single
+//! Two kinds of steps allow that: computations from elements, whose results are stored to an element for each iteration, and [`Fold`]s,
+//! which combine the numbers of a strip with one number. Where iterations depend on each other in any other way, the strips would have a single
 //! element, for which the choice of a vector operation costs more than the interpreter's own instruction.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use incarnate_bytecode::index_map::IndexSet;
 use incarnate_bytecode::ir::nest::{self, Fold, is_associative};
 use incarnate_bytecode::ir::{Block, Value};
 
@@ -15,6 +16,9 @@ use smallvec::SmallVec;
 use super::kernels::{fold_kernel, kernel, register_width, width};
 use super::lower::{BodyLowering, Lowering};
 use super::{Body, Carried, OnStrips, Step, Work};
+
+/// The most numbers that iterations fold others into, each of which is searched for among all instructions of the nest.
+pub(super) const MOST_FOLDED: usize = 16;
 
 /// A number that iterations fold others into.
 struct Folded {
@@ -27,8 +31,8 @@ struct Folded {
 }
 
 impl Lowering<'_> {
-    /// What a nest does whose iterations run in order; None where strips do not suit.
-    pub(super) fn in_order(&mut self) -> Option<Work> {
+    /// Returns the work of a sequential nest; None where strips do not suit.
+    pub(super) fn sequential(&mut self) -> Option<Work> {
         let nest = self.nest;
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
@@ -43,20 +47,26 @@ impl Lowering<'_> {
         let mut outer = nest.path(innermost);
         outer.pop();
         let (lanes, reductions) = (innermost, Vec::new());
-        Some(Work::Strips(Box::new(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body })))
+        Some(Work::Strips(Box::new(OnStrips { is_sequential: true, outer, lanes, reductions, stores, loads, body })))
     }
 
     /// The numbers that iterations fold others into; None where iterations depend on each other in another way.
     fn folded(&self, innermost: usize) -> Option<Vec<Folded>> {
         let nest = self.nest;
+        let carried = || nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
+        let is_element = |view: &nest::View| view.written && !view.index.moves_along(innermost);
+        let elements = nest.views.iter().filter(|view| is_element(view));
+        if carried().count() + elements.count() > MOST_FOLDED {
+            return None;
+        }
         let mut all = Vec::new();
-        for carried in nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter) {
+        for carried in carried() {
             let (first, last) = (carried.parameter, carried.next);
             let fold = Fold::of(self.function, nest, &self.needed, (first, last), None)?;
             all.push(Folded { fold, first, last, accesses: None });
         }
         for (at, view) in nest.views.iter().enumerate() {
-            if !view.written || view.index.moves_along(innermost) {
+            if !is_element(view) {
                 continue;
             }
             let mut accesses = nest.accesses.iter().filter(|access| access.view == at);
@@ -64,7 +74,7 @@ impl Lowering<'_> {
                 return None;
             };
             let (None, Some(last)) = (load.stored, store.stored) else { return None };
-            let positions = [(load.block, load.position), (store.block, store.position)];
+            let positions = [load.instruction(), store.instruction()];
             let [first] = nest.instruction(self.function, load.block, load.position).results[..] else { return None };
             let fold = Fold::of(self.function, nest, &self.needed, (first, last), Some(positions[1]))?;
             // Shorter elements are truncated by each iteration.
@@ -81,14 +91,13 @@ impl Lowering<'_> {
         for each in folded.iter().filter(|each| each.accesses.is_none()) {
             lowering.operand(each.first)?;
         }
+        let numbers: IndexSet<Value> = folded.iter().flat_map(|each| each.fold.numbers.iter().copied()).collect();
         for item in &nest.loops[innermost].items {
             let nest::Item::Instruction(block, position) = item else { continue };
             let results = &nest.instruction(lowering.lowering.function, *block, *position).results;
-            let is_of_fold = |each: &Folded| {
-                let is_access = each.accesses.is_some_and(|accesses| accesses.contains(&(*block, *position)));
-                is_access || results.iter().any(|result| each.fold.numbers.contains(result))
-            };
-            if !folded.iter().any(is_of_fold) {
+            let is_access =
+                |each: &Folded| each.accesses.is_some_and(|accesses| accesses.contains(&(*block, *position)));
+            if !folded.iter().any(is_access) && !results.iter().any(|result| numbers.contains(*result)) {
                 lowering.instruction(*block, *position)?;
             }
         }
@@ -128,8 +137,8 @@ impl BodyLowering<'_, '_> {
         }
         let into = self.operand(*first)?;
         let kernel = fold_kernel(fold.opcode, fold.is_swapped, self.lowering.wide)?;
-        let operands = [*terms.first()?, terms.get(1).copied().unwrap_or(u16::MAX), u16::MAX];
-        self.body.single.push(Step::Eval { kernel, operands, into });
+        let operands = [*terms.first()?, terms.get(1).copied().unwrap_or(u16::MAX)];
+        self.body.scalar_steps.push(Step::Fold { kernel, operands, into });
         match accesses {
             Some([_, store]) => {
                 self.strips.insert(*last, into);
@@ -149,7 +158,7 @@ impl BodyLowering<'_, '_> {
     fn element(&mut self, (block, position): (Block, usize)) -> Option<()> {
         self.instruction(block, position)?;
         let step = self.body.steps.pop()?;
-        self.body.single.push(step);
+        self.body.scalar_steps.push(step);
         Some(())
     }
 }
