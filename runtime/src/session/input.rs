@@ -378,7 +378,6 @@ mod tests {
         assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape([[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
         assert_eq!(shape(1.0, &[]), Ok(vec![]));
-        assert_eq!(shape(&1.0, &[]), Ok(vec![]));
         assert_eq!(shape([1.0; 8], &[None, Some(4)]), Ok(vec![2, 4]));
         assert_eq!(shape(vec![1.0; 6], &[Some(2), None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::from_vec(&[2, 3], vec![0.0; 6]), &[None, None]), Ok(vec![2, 3]));
