@@ -365,8 +365,7 @@ impl Drop for Taken {
 }
 
 /// Takes the tensor out of a capsule: in place, or as a copy if its elements are not in row-major order. The capsule cannot be used
-/// again. The bytes are valid for reading and writing until the second result is dropped: the tensor, or the copy, after which the
-/// tensor is deleted.
+/// again. The bytes are valid for reading and writing until the second result is dropped. A tensor that is copied is deleted at once.
 ///
 /// # Errors
 /// UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for capsules that were used, and other objects.
