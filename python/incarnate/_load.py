@@ -79,9 +79,9 @@ def _load(model: str | os.PathLike[str] | bytes, options: dict[str, Any], compil
         with open(model, "rb"):
             pass
         target = compiler["target"] or ("portable" if options["untrusted"] else "native")
-        # Without a cache the module is deleted with this object.
         compiled = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
-        module: Any = compiled.path
+        # A child of `fork` loads the module again, also one that is not kept and is deleted with `compiled`.
+        module: Any = compiled.path if compiled.is_kept else Path(compiled.path).read_bytes()
         source: Any = os.path.abspath(model)
     else:
         source = bytes(model)

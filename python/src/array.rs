@@ -106,7 +106,8 @@ impl Expected<'_, '_> {
         Ok(array.cast_into::<PyUntypedArray>()?)
     }
 
-    /// Checks the type of an array; returns its element type. Integers of one width are one type to models, which have no signs.
+    /// Checks the type of an array; returns its element type. Integers of one width are one type to models, which have no signs; a
+    /// Boolean is none of them.
     fn check_dtype(&self, array: &Bound<'_, PyUntypedArray>) -> PyResult<ElementType> {
         let (py, dtype) = (array.py(), array.dtype());
         if let (Some(declared), Some(element)) = (self.dtype, self.element)
@@ -121,8 +122,7 @@ impl Expected<'_, '_> {
 
     fn check_element(&self, py: Python<'_>, found: ElementType) -> PyResult<()> {
         let Some(declared) = self.element else { return Ok(()) };
-        let same_width = declared.bit_count() == found.bit_count();
-        if declared == found || same_width && declared.is_integer() && found.is_integer() {
+        if declared == found || declared.has_integers_of(found) {
             return Ok(());
         }
         let (name, expected, found) = (self.name, dtype::name(declared), dtype::name(found));

@@ -37,7 +37,8 @@ pub(crate) fn compile(
         Some(_) => {
             let note = |event| match event {
                 Event::NotKept(why) => notes.push(why.to_string()),
-                Event::Starting | Event::TakingF32(_) => {}
+                Event::TakingF32(float) => notes.push(format!("{}: {float}", model.display())),
+                Event::Starting => {}
             };
             let module = Compiler::find(iree_compile.as_deref())?.compile(&model, &target, &flags, note)?;
             Ok(Compiled { path: module.path().to_owned(), is_kept: module.is_kept(), _module: Some(module) })

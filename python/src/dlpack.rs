@@ -346,7 +346,7 @@ const HOST_KINDS: &[i32] = &[CPU, 3, 11];
 /// A tensor that was taken out of its capsule, and is deleted with this. It is an object of Python, so that it is dropped with the
 /// interpreter attached, which deleters need.
 #[pyclass(frozen, module = "incarnate._native")]
-pub(crate) struct Taken {
+struct Taken {
     managed: NonNull<c_void>,
     /// Calls the deleter of the structure.
     delete: unsafe fn(NonNull<c_void>),
@@ -364,15 +364,12 @@ impl Drop for Taken {
     }
 }
 
-/// What the bytes of an imported tensor are valid with: the tensor, and the copy of its elements if there is one.
-pub(crate) type Owners = (Py<Taken>, Option<Py<Copied>>);
-
 /// Takes the tensor out of a capsule: in place, or as a copy if its elements are not in row-major order. The capsule cannot be used
-/// again. The bytes are valid for reading and writing until the second result is dropped.
+/// again. The bytes are valid for reading and writing until the second result is dropped. A tensor that is copied is deleted at once.
 ///
 /// # Errors
 /// UNIMPLEMENTED for types and devices that the runtime does not have; INVALID_ARGUMENT for capsules that were used, and other objects.
-pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>, Owners)> {
+pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>, Py<PyAny>)> {
     let py = capsule.py();
     let not_a_tensor = || invalid_argument(py, "the object is no capsule of DLPack".to_owned());
     let capsule = capsule.clone().cast_into::<PyCapsule>().map_err(|_| not_a_tensor())?;
@@ -395,7 +392,10 @@ pub(crate) fn take<'py>(capsule: &Bound<'py, PyAny>) -> PyResult<(Imported<'py>,
             delete: if is_versioned { delete::<ManagedVersioned> } else { delete::<Managed> },
         })
     };
-    let taken = Py::new(py, managed.ok_or_else(not_a_tensor)?)?;
-    let copy = imported.copy.clone().map(Bound::unbind);
-    Ok((imported, (taken, copy)))
+    let taken = managed.ok_or_else(not_a_tensor)?;
+    let owner = match &imported.copy {
+        Some(copy) => copy.clone().into_any().unbind(),
+        None => Py::new(py, taken)?.into_any(),
+    };
+    Ok((imported, owner))
 }

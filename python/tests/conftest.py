@@ -51,6 +51,23 @@ def aligned() -> Callable[..., np.ndarray]:
 
 
 @pytest.fixture
+def compiler(tmp_path: Path) -> Path:
+    """A program in the place of IREE's compiler: any model becomes `simple_mul`, where f32 is taken for f16."""
+    program = tmp_path / "iree-compile"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *--iree-input-promote-f16-to-f32*) ;; *)\n'
+        "  echo \"error: failed to legalize operation 'arith.addf' on f16\" >&2\n"
+        "  exit 1 ;;\n"
+        "esac\n"
+        'while [ "$1" != -o ]; do shift; done\n'
+        f"cp '{MODELS / 'simple_mul' / 'vmvx.vmfb'}' \"$2\"\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
 def assembled(tmp_path: Path) -> Callable[[str], Path]:
     """Assembles a module of the text form of IREE's bytecode."""
 

@@ -127,6 +127,9 @@ def test_integers_have_no_signs(model):
     flags = np.arange(9) % 2 == 0
     values, _ = net.select(flags, np.full(9, 1, np.int16), np.full(9, 2, np.int16))
     assert values.tolist() == [1 if flag else 2 for flag in flags]
+    # Of a byte of a Boolean only the lowest bit counts: 2 would be false.
+    with pytest.raises(incarnate.InvalidArgumentError, match="elements of type bool, got int8"):
+        net.select(np.full(9, 2, np.int8), np.full(9, 1, np.int16), np.full(9, 2, np.int16))
 
 
 def test_narrow_floats(model, models):

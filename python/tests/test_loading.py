@@ -119,6 +119,13 @@ def test_models_without_a_compiler(tmp_path, monkeypatch):
         incarnate.load(source)
 
 
+def test_other_floats_than_the_model_s_are_a_warning(tmp_path, compiler):
+    source = tmp_path / "net.mlir"
+    source.write_text("")
+    with pytest.warns(UserWarning, match=r"net\.mlir: .*computes with f32 where the model says f16"):
+        incarnate.compile(source, tmp_path / "net.vmfb", iree_compile=compiler)
+
+
 def test_models_are_compiled(tmp_path):
     if "IREE_COMPILE" not in os.environ:
         pytest.skip("IREE_COMPILE does not name a compiler")

@@ -136,6 +136,19 @@ def test_children_of_fork_load_again(models, device):
     assert net.count() == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*computes with f32")
+def test_children_of_fork_load_what_is_in_no_cache(tmp_path, compiler):
+    source = tmp_path / "net.mlir"
+    source.write_text("")
+    # A compilation with flags that name files is not kept.
+    net = incarnate.load(source, flags=["--iree-opt-export-parameters=w=w.irpa"], iree_compile=compiler)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if net([1, 2, 3, 4], [2, 2, 2, 2]).tolist() == [2, 4, 6, 8] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert net([1, 2, 3, 4], [3, 3, 3, 3]).tolist() == [3, 6, 9, 12]
+
+
 def test_children_of_children(model):
     net = model("simple_mul")
     child = os.fork()

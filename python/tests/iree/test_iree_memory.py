@@ -3,6 +3,7 @@
 import array
 import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -146,6 +147,15 @@ def test_dlpack_capsules_are_used_once_and_checked(device):
     strided = np.arange(16, dtype=np.float32).reshape(4, 4).T[:, :2]
     copied = device.from_dlpack_capsule(strided.__dlpack__())
     np.testing.assert_array_equal(copied.map().asarray([4, 2], np.dtype(np.float32)), strided)
+    # A tensor that was copied is deleted at once.
+    owner = np.ones((4, 4), np.float32)
+    deleted, capsule = weakref.ref(owner), owner.T[:, :2].__dlpack__()
+    del owner
+    assert deleted() is not None
+    copied = device.from_dlpack_capsule(capsule)
+    gc.collect()
+    assert deleted() is None
+    np.testing.assert_array_equal(copied.map().asarray([4, 2], np.dtype(np.float32)), np.ones((4, 2)))
     view = view_of(device, np.zeros(4, np.float32))
     with pytest.raises(ValueError, match="no type in DLPack"):
         device.create_dlpack_capsule(view.get_buffer().create_view(rt.Shape([4]), 4), 1, 0)

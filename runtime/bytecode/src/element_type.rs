@@ -205,6 +205,14 @@ impl ElementType {
         self.0 >> 28 == 0x1
     }
 
+    /// Returns true for integers of one width, whatever their signedness: their elements have the same bits. A boolean has those of no
+    /// integer, because only the lowest bit of its byte counts.
+    #[must_use]
+    pub fn has_integers_of(self, other: ElementType) -> bool {
+        let is_number = |element: ElementType| element.is_integer() && !element.is_boolean();
+        is_number(self) && is_number(other) && self.bit_count() == other.bit_count()
+    }
+
     /// Returns true for floats of any kind, and complex numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
@@ -400,6 +408,16 @@ mod tests {
         assert_eq!(ElementType::FLOAT_64.packed_byte_count(u64::MAX), None);
         assert_eq!(ElementType::NONE.dense_byte_count(), 0);
         assert!(!ElementType::INT_4.is_byte_aligned() && ElementType::INT_8.is_byte_aligned());
+    }
+
+    #[test]
+    fn integers_of_one_width_are_the_same_but_booleans_are_none() {
+        assert!(ElementType::INT_8.has_integers_of(ElementType::UINT_8));
+        assert!(ElementType::SINT_32.has_integers_of(ElementType::INT_32));
+        assert!(!ElementType::INT_8.has_integers_of(ElementType::INT_16));
+        assert!(!ElementType::INT_8.has_integers_of(ElementType::BOOL_8));
+        assert!(!ElementType::BOOL_8.has_integers_of(ElementType::UINT_8));
+        assert!(!ElementType::FLOAT_32.has_integers_of(ElementType::FLOAT_32));
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub fn is_unverified(format: &str) -> bool {
 #[must_use]
 pub fn untrusted_refusal(formats: &str) -> String {
     format!(
-        "the module contains machine code ({formats}), which --untrusted refuses (in Rust SessionBuilder::untrusted, Limits::portable): \
-         compile the model with --target=portable, or load the module without it if you trust its author"
+        "the module contains machine code ({formats}), which --untrusted refuses (in Python untrusted=True, in Rust \
+         SessionBuilder::untrusted and Limits::portable): compile the model with --target=portable (in Python target=\"portable\"), or \
+         load the module without it if you trust its author"
     )
 }
 

@@ -165,6 +165,12 @@ impl ValueInfo {
 }
 
 impl ValueType {
+    /// Returns true for a reference whose type the module does not say.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, ValueType::Reference(text) if text == UNKNOWN)
+    }
+
     fn new(item: ConventionItem, declared: Option<&DeclaredValue<'_>>) -> ValueType {
         match (item, declared) {
             (ConventionItem::I32, Some(value)) if value.ty == "i1" => ValueType::Bool,

@@ -161,8 +161,7 @@ impl Device {
         ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
         let executable = match self.queue.backend().executable_cache() {
-            Some(_) if !self.permits_own_code(loaders) => Err(Error::permission_denied(untrusted_refusal(format))),
-            Some(cache) => self.prepare(cache, format, data, constants, ledger),
+            Some(cache) => self.prepare(loaders, cache, format, data, constants, ledger),
             None => loaders.load(self.loaders(), &self.imports, format, data, contents, constants, ledger),
         };
         executable.map_err(|error| error.context(format!("on device '{}'", self.id)))
@@ -171,6 +170,7 @@ impl Device {
     /// Loads an executable that the device itself runs.
     fn prepare(
         &self,
+        loaders: &Loaders,
         cache: &dyn ExecutableCache,
         format: &str,
         data: &[u8],
@@ -179,6 +179,15 @@ impl Device {
     ) -> Result<Arc<Executable>> {
         if !cache.supports(format) {
             return Err(Error::not_found(format!("the device runs no executables of format '{format}'")));
+        }
+        if !loaders.permit_machine_code() {
+            return Err(Error::permission_denied(untrusted_refusal(format)));
+        }
+        if self.loaders.is_some() {
+            return Err(Error::permission_denied(format!(
+                "the device has loaders (DeviceOptions::loaders), which are the only ones then, and runs no code of its own (format \
+                 '{format}'): create it without loaders if you trust the module's author"
+            )));
         }
         let charge = Executable::charge(data.len(), ledger)?;
         let code = cache.prepare(format, data, constants);

@@ -33,7 +33,12 @@ pub use provider::{ParameterProvider, ParameterSpan, ScopedIndex, Transfer};
 #[cfg(all(test, feature = "parameters-formats"))]
 mod tests;
 
-/// Escapes a key for errors: unprintable characters could deceive.
-fn shown(key: &str) -> impl core::fmt::Display + '_ {
-    key.escape_debug()
+/// Escapes text of an archive for errors, because unprintable characters could deceive, and cuts long text.
+fn shown(text: &str) -> impl core::fmt::Display {
+    /// In characters: enough for a key, and for a message that contains one.
+    const SHOWN: usize = 256;
+    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => format!("{}...", start.escape_debug()),
+        None => text.escape_debug().to_string(),
+    }
 }

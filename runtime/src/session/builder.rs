@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Session, incompatible};
-use crate::bytecode::executable_format::untrusted_refusal;
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
@@ -399,7 +398,11 @@ impl SessionBuilder {
         }
         let refused = self.program_loaders.iter().find(|loader| !kernel_limits.machine_code && !loader.is_verifying());
         match refused {
-            Some(loader) => Err(Error::permission_denied(untrusted_refusal(loader.name()))),
+            Some(loader) => Err(Error::permission_denied(format!(
+                "the program's executable loader {} runs machine code, which SessionBuilder::untrusted and Limits::portable refuse: \
+                 remove the loader from the session, or load the module without them if you trust its author",
+                loader.name()
+            ))),
             None => Ok((limits, kernel_limits)),
         }
     }

@@ -154,7 +154,37 @@ scalars! {
     i64 => I64, word => word as i64, number => number as u64;
     f32 => F32, word => f32::from_bits(word as u32), number => u64::from(number.to_bits());
     f64 => F64, word => f64::from_bits(word), number => number.to_bits();
-    bool => I32, word => word & 1 != 0, number => u64::from(number as u8);
+}
+
+impl ToValue for bool {
+    #[inline(always)]
+    fn primitive(&self) -> Option<(ConventionItem, u64)> {
+        Some((ConventionItem::I32, u64::from(*self)))
+    }
+    #[inline]
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.word(ConventionItem::I32, u64::from(*self), self);
+    }
+}
+
+/// An `i32` of the VM that is 0 or 1.
+impl FromValue for bool {
+    const PRIMITIVE: Option<ConventionItem> = Some(ConventionItem::I32);
+    #[inline(always)]
+    fn from_word(word: u64) -> Option<bool> {
+        match word as u32 {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+    fn from_value(value: Value) -> Result<bool> {
+        match value {
+            Value::I32(0) => Ok(false),
+            Value::I32(1) => Ok(true),
+            other => Err(wrong_type("bool", &other)),
+        }
+    }
 }
 
 #[cold]

@@ -23,13 +23,12 @@ pub trait Element: NoUninit + Zeroable + fmt::Debug {
     /// The element type of views created from it.
     const TYPE: ElementType;
 
-    /// Returns true for element types of views that can be read as this type: the same type, and integers that differ
-    /// only in signedness.
+    /// Returns true for element types of views that can be read as this type: the same type, integers that differ only in
+    /// signedness, and opaque elements of the same width. Numbers are no `bool`, and a `bool` is no number.
     #[must_use]
     fn accepts(found: ElementType) -> bool {
-        found == Self::TYPE
-            || found.bit_count() == Self::TYPE.bit_count()
-                && (found.is_integer() && Self::TYPE.is_integer() || found.is_opaque())
+        let is_opaque = found.is_opaque() && found.bit_count() == Self::TYPE.bit_count();
+        found == Self::TYPE || is_opaque || found.has_integers_of(Self::TYPE)
     }
 
     /// Returns the elements that have the given bytes, without a copy. Returns None for bytes at an address that is not aligned, and
@@ -267,5 +266,11 @@ mod tests {
         check::<[f32; 2]>();
         check::<[f64; 2]>();
         assert!(!F16::accepts(ElementType::BFLOAT_16));
+        assert!(u8::accepts(ElementType::SINT_8) && !u8::accepts(ElementType::INT_16));
+        assert!(bool::accepts(ElementType::OPAQUE_8) && !bool::accepts(ElementType::OPAQUE_16));
+        for number in [ElementType::INT_8, ElementType::SINT_8, ElementType::UINT_8] {
+            assert!(!bool::accepts(number), "{number}");
+        }
+        assert!(!i8::accepts(ElementType::BOOL_8) && !u8::accepts(ElementType::BOOL_8));
     }
 }

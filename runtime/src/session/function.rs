@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
 
 use super::Session;
 use super::convert::{Arguments, FromResults, Primitives};
@@ -258,9 +258,12 @@ impl Function {
     /// INVALID_ARGUMENT if the arguments do not match the signature.
     pub fn call_async<R: FromResults>(&self, arguments: impl Arguments) -> Result<FunctionFuture<R>> {
         let mut buffer = CallBuffer::new();
-        let done = self.pack(&arguments, &mut buffer).map_err(|error| self.explain(error))?;
-        let values = buffer.values(self.function.arguments()).collect::<Result<Vec<Value>>>()?;
-        let call = self.function.call_async(&values)?;
+        let done = self.pack(&arguments, &mut buffer);
+        let started = done.and_then(|done| {
+            let values = buffer.values(self.function.arguments()).collect::<Result<Vec<Value>>>()?;
+            Ok((self.function.call_async(&values)?, done))
+        });
+        let (call, done) = started.map_err(|error| self.explain(error))?;
         let reached = done.as_ref().map(Fence::reached);
         Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, function: self.clone() })
     }
@@ -303,24 +306,23 @@ impl<R> Future for FunctionFuture<R> {
 
     fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<R>> {
         let this = self.get_mut();
-        if this.results.is_none() {
-            match Pin::new(&mut this.call).poll(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(results) => this.results = Some(results?),
-            }
+        let result = this.poll_results(task);
+        result.map(|result| result.map_err(|error| this.function.explain(error)))
+    }
+}
+
+impl<R> FunctionFuture<R> {
+    /// Polls the call, then the fence of its results, and converts them.
+    fn poll_results(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<R>> {
+        if self.results.is_none() {
+            self.results = Some(ready!(Pin::new(&mut self.call).poll(task))?);
         }
-        if let Some(reached) = &mut this.reached {
-            match Pin::new(reached).poll(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(result) => result?,
-            }
+        if let Some(reached) = &mut self.reached {
+            ready!(Pin::new(reached).poll(task))?;
         }
         let mut buffer = CallBuffer::new();
-        this.results.take().into_iter().flatten().for_each(|value| buffer.push(value));
-        let function = &this.function;
-        Poll::Ready(
-            (this.convert)(&mut buffer.values(function.results()), function).map_err(|error| function.explain(error)),
-        )
+        self.results.take().into_iter().flatten().for_each(|value| buffer.push(value));
+        Poll::Ready((self.convert)(&mut buffer.values(self.function.results()), &self.function))
     }
 }
 
@@ -413,6 +415,35 @@ mod tests {
         assert_eq!(error.code(), StatusCode::OutOfRange);
         assert!(error.to_string().contains("calling @picky"), "{error}");
         assert_eq!(picky.call::<i32>((5,)).unwrap(), 5);
+    }
+
+    #[test]
+    fn only_0_and_1_are_bools() {
+        let session = session();
+        let (picky, eight) = (session.function("natives.picky").unwrap(), session.function("natives.eight").unwrap());
+        assert_eq!([0, 1].map(|number| picky.call::<bool>((number,)).unwrap()), [false, true]);
+        assert!(picky.call::<bool>((true,)).unwrap());
+        for error in [picky.call::<bool>((2,)).unwrap_err(), picky.call::<(bool,)>((i32::MAX,)).unwrap_err()] {
+            let text = error.to_string();
+            assert!(error.code() == StatusCode::InvalidArgument && text.contains("not of type bool"), "{text}");
+        }
+        assert_eq!(eight.call::<Vec<bool>>((1, 0)).unwrap()[..3], [true, false, true]);
+        assert!(eight.call::<Vec<bool>>((0, 1)).unwrap_err().to_string().contains("the i32 -1, not of type bool"));
+    }
+
+    #[test]
+    fn errors_of_futures_name_the_function() {
+        let session = session();
+        let picky = session.function("natives.picky").unwrap();
+        let poll = |arguments| {
+            let mut future = Box::pin(picky.call_async::<i32>(arguments).unwrap());
+            future.as_mut().poll(&mut TaskContext::from_waker(std::task::Waker::noop()))
+        };
+        assert!(matches!(poll((3,)), Poll::Ready(Ok(3))));
+        let Poll::Ready(Err(error)) = poll((-1,)) else { unreachable!("a native function does not wait") };
+        assert_eq!(error.code(), StatusCode::OutOfRange);
+        assert!(error.to_string().contains("; calling @picky"), "{error}");
+        assert!(picky.call_async::<i32>((1i64,)).unwrap_err().to_string().ends_with("; calling @picky"));
     }
 
     #[test]

@@ -164,25 +164,20 @@ impl<'a, T: Element> Input<'a, T> {
 
     pub(super) fn into_owned_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
-            Source::Borrowed(view) => Ok(Arc::clone(view)),
+            Source::Borrowed(view) => {
+                check(view.shape(), declared)?;
+                Ok(Arc::clone(view))
+            }
             Source::View(view) => {
                 check(view.shape(), declared)?;
                 Ok(view)
             }
-            Source::Flat(elements) => {
-                let rest = open_dimension(elements.len() as u64, declared)?;
-                let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
-                of_elements(memory, elements, &shape)
-            }
+            Source::Flat(elements) => of_elements(memory, elements, &filled(elements.len(), declared)?),
             Source::Nested(elements, shape) => {
                 check(shape, declared)?;
                 of_elements(memory, elements, shape)
             }
-            Source::Owned(elements) => {
-                let rest = open_dimension(elements.len() as u64, declared)?;
-                let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
-                of_owned_elements(memory, &elements, &shape)
-            }
+            Source::Owned(elements) => of_owned_elements(memory, &elements, &filled(elements.len(), declared)?),
             Source::OwnedShaped(elements, shape) => {
                 check(&shape, declared)?;
                 of_owned_elements(memory, &elements, &shape)
@@ -267,8 +262,9 @@ fn of_owned_elements<'a, T: Element>(
     BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)
 }
 
+/// Checks that a shape has as many elements as are given.
 #[inline(always)]
-fn check_count(elements: usize, shape: &[u64]) -> Result<()> {
+pub(super) fn check_count(elements: usize, shape: &[u64]) -> Result<()> {
     if count(shape.iter().copied()) == Some(elements as u64) {
         return Ok(());
     }
@@ -300,6 +296,13 @@ fn other_shape(shape: &[u64], declared: &[Option<u64>]) -> Error {
 pub(crate) fn shape_text(declared: &[Option<u64>]) -> String {
     let dims: Vec<String> = declared.iter().map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string())).collect();
     format!("[{}]", dims.join(", "))
+}
+
+/// Returns the declared shape with the dynamic dimension that the number of elements implies.
+#[inline(always)]
+fn filled(elements: usize, declared: &[Option<u64>]) -> Result<Shape> {
+    let rest = open_dimension(elements as u64, declared)?;
+    Ok(declared.iter().map(|dim| dim.unwrap_or(rest)).collect())
 }
 
 /// Returns the size of the dynamic dimension that the number of elements implies; any number if no dimension is
@@ -375,9 +378,7 @@ mod tests {
         assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape([[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
         assert_eq!(shape(1.0, &[]), Ok(vec![]));
-        assert_eq!(shape(1.0, &[]), Ok(vec![]));
         assert_eq!(shape([1.0; 8], &[None, Some(4)]), Ok(vec![2, 4]));
-        assert_eq!(shape([[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape(vec![1.0; 6], &[Some(2), None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::from_vec(&[2, 3], vec![0.0; 6]), &[None, None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::new(&[2, 3], &[0.0; 6]), &[None, None]), Ok(vec![2, 3]));

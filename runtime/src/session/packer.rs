@@ -11,9 +11,6 @@ use crate::hal::{BufferView, ElementType, EncodingType};
 use crate::vm::{CallBuffer, Ledger, Ref, Value};
 use crate::{Error, Result, ResultExt};
 
-/// The text of a reference's type that is not known.
-const UNKNOWN_REFERENCE: &str = "!vm.ref<?>";
-
 /// Writes arguments into a call buffer, checks them against the calling convention, and creates tensors of elements on the host.
 #[derive(Debug)]
 pub struct Packer<'a> {
@@ -78,8 +75,8 @@ impl<'a> Packer<'a> {
         let (element, shape) = match declared.map(|info| info.value_type()) {
             Some(ValueType::Tensor { element, shape }) if T::accepts(*element) => (*element, Some(&shape[..])),
             Some(ValueType::Tensor { element, .. }) => return Err(other_elements(T::TYPE, *element)).context(context),
-            Some(ValueType::Reference(text)) if text != UNKNOWN_REFERENCE => {
-                let message = format!("elements of the host are no {text}");
+            Some(declared @ ValueType::Reference(_)) if !declared.is_unknown() => {
+                let message = format!("elements of the host are no {declared}");
                 return Err(Error::invalid_argument(message)).context(context);
             }
             _ => (T::TYPE, None),
@@ -109,7 +106,7 @@ impl<'a> Packer<'a> {
 
     #[cold]
     fn refuse(&mut self, given: &str, wanted: Option<&ConventionItem>) {
-        // What is too many is counted first.
+        // `finish` reports the number of arguments if there are more than the function takes.
         let (index, Some(wanted)) = (self.index, wanted) else { return };
         self.error.get_or_insert_with(|| {
             let taken = item_text(*wanted);
@@ -176,7 +173,7 @@ pub(super) fn value_text(value: &Value) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use crate::session::{AlignedVec, Arguments, FromResults, Function, Input, Results, Session, Tensor};
+    use crate::session::{AlignedVec, Arguments, FromResults, Function, Input, IntoInput, Results, Session, Tensor};
     use crate::{Result, StatusCode};
 
     fn function(model: &str, name: &str) -> (Session, Function) {
@@ -247,6 +244,18 @@ mod tests {
     }
 
     #[test]
+    fn tensors_as_inputs_have_the_declared_shape() {
+        let (session, multiply) = function("simple_mul/vmvx", "simple_mul");
+        let (pair, four) = (session.tensor([1.0f32, 2.0]).unwrap(), session.tensor([2.0f32; 4]).unwrap());
+        let reason = "argument 0 (`input0`): INVALID_ARGUMENT; expected a tensor of shape [4], got one of shape [2]";
+        refused::<Tensor<f32>>(&multiply, (IntoInput::<f32>::into_input(&pair), &four), reason);
+        refused::<Tensor<f32>>(&multiply, (IntoInput::<f32>::into_input(pair), &four), reason);
+        let inputs = (IntoInput::<f32>::into_input(&four), IntoInput::<f32>::into_input(four.clone()));
+        let product: Tensor<f32> = multiply.call(inputs).unwrap();
+        assert_eq!(product.to_vec().unwrap(), [4.0; 4]);
+    }
+
+    #[test]
     #[cfg(target_arch = "x86_64")]
     fn elements_may_be_bool_or_of_the_other_signedness() {
         let (session, select) = function("integers/llvm-cpu", "select");
@@ -264,6 +273,21 @@ mod tests {
         assert_eq!(nested, [[true, false], [false, true]]);
         #[cfg(feature = "ndarray")]
         assert_eq!(session.tensor(ndarray::arr1(&mask)).unwrap().to_array().unwrap().into_raw_vec_and_offset().0, mask);
+        refused::<(Tensor<i16>, Tensor<bool>)>(
+            &select,
+            ([2u8; 9], [1i16; 9], [2i16; 9]),
+            "argument 0 (`input0`): INVALID_ARGUMENT; elements of ui8 were given, but the function takes i1",
+        );
+    }
+
+    #[test]
+    fn numbers_are_not_read_as_bools() {
+        let (session, _) = function("simple_mul/vmvx", "simple_mul");
+        let numbers = session.tensor([2i8, 4]).unwrap();
+        let error = numbers.clone().cast::<bool>().unwrap_err();
+        assert_eq!(error.to_string(), "INVALID_ARGUMENT; a tensor of i8 is not one of i1");
+        assert_eq!(numbers.cast::<u8>().unwrap().to_vec().unwrap(), [2, 4]);
+        assert!(session.tensor([true]).unwrap().cast::<u8>().is_err());
     }
 
     #[test]
@@ -299,8 +323,8 @@ mod tests {
         );
         let error = results.get::<Tensor<bool>>("nope").unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);
-        let expected = format!("no result `nope`; the results are {}", names.join(", "));
-        assert_eq!(error.message(), expected);
+        let expected = format!("nothing is named `nope`; the names are `{}`", names.join("`, `"));
+        assert_eq!(error.to_string(), format!("result `nope`: NOT_FOUND; {expected}"));
         let positive: Tensor<bool> = results.get("output1").unwrap();
         assert_eq!((positive.shape(), positive.to_vec().unwrap()), (&[1, 3][..], vec![true, false, true]));
         assert_eq!(results.get::<Tensor<bool>>(2).unwrap_err().code(), StatusCode::NotFound);

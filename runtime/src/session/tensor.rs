@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 
 use super::Session;
 use super::element::Element;
-use super::input::{Input, ToTensor};
+use super::input::{Input, ToTensor, check_count};
 use crate::hal::{Allocator, BufferParameters, BufferView, ElementType, EncodingType};
 #[cfg(feature = "std")]
 use crate::hal::{Buffer, Device, InputsOnlyRead};
@@ -50,7 +50,7 @@ impl<T: Element> Tensor<T> {
     }
 
     pub(super) fn allocated(allocator: &Arc<Allocator>, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
-        check_count(shape, elements.len())?;
+        check_count(elements.len(), shape)?;
         let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
         buffer.write(0, bytemuck::cast_slice(elements))?;
         let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
@@ -280,7 +280,7 @@ impl<T: Element> Tensor<T> {
         import: impl FnOnce(Arc<Bytes<T, O>>) -> Result<Arc<Buffer>>,
     ) -> Result<Tensor<T>> {
         let elements: &[T] = (*owner).as_ref();
-        check_count(shape, elements.len())?;
+        check_count(elements.len(), shape)?;
         let buffer = import(Arc::new(Bytes { owner, element: PhantomData }))?;
         let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
         Ok(Tensor { view, element: PhantomData })
@@ -295,14 +295,6 @@ fn other_element(found: ElementType, wanted: ElementType) -> Error {
 #[cold]
 fn other_encoding() -> Error {
     Error::unimplemented("the tensor's encoding is not dense row-major")
-}
-
-fn check_count(shape: &[u64], elements: usize) -> Result<()> {
-    let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
-    if count == Some(elements as u64) {
-        return Ok(());
-    }
-    Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {elements} elements")))
 }
 
 /// The bytes of an owner's elements.

@@ -6,6 +6,7 @@ mod borrows;
 mod constants;
 mod drivers;
 mod elision;
+mod own_code;
 mod queue;
 
 use alloc::sync::Arc;

@@ -1,24 +1,27 @@
 //! `.safetensors`: the length of a header, the header as JSON, data.
 //!
-//! The crate `safetensors` parses the header and checks that tensors follow each other without gaps and have the
-//! lengths of their shapes. Its reader of whole files is not used: the sum of the last offset and the header's length
-//! overflows on hostile offsets.
+//! The crate `safetensors` has the element types. Its readers are not used: they keep values of any form until they know that a header
+//! has none, refuse types that they do not know, and overflow on hostile offsets.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use safetensors::Dtype;
-use safetensors::tensor::Metadata;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
+use crate::parameters::shown;
 use crate::{Error, Result};
 
-/// Largest header in bytes, enough for 100,000 tensors: parsing takes up to 32 times as much memory.
+/// Largest header in bytes, enough for 100,000 tensors: parsing takes up to 16 times as much memory, most of it for the index.
 const HEADER_LIMIT: u64 = 16 << 20;
 /// Bytes before the header.
 const LENGTH_BYTES: usize = 8;
+/// The key of facts about the file, which are no tensor.
+const METADATA: &str = "__metadata__";
 
 pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
     let contents = file.contents();
@@ -30,51 +33,95 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     }
     let data = LENGTH_BYTES + length as usize;
     let header = contents.bytes(LENGTH_BYTES..data).map_err(|_| truncated())?;
-    let wrong =
-        |error: serde_json::Error| Error::invalid_argument(format!("the header: {}", error.to_string().escape_debug()));
-    let (metadata, foreign) = match serde_json::from_slice::<Metadata>(&header) {
-        Ok(metadata) => (metadata, HashMap::new()),
-        Err(error) => match without_foreign_types(&header) {
-            Some((header, foreign)) => (serde_json::from_value(header).map_err(wrong)?, foreign),
-            None => return Err(wrong(error)),
-        },
-    };
-    let present = contents.length() - data;
-    if metadata.data_len() != present {
+    let Header(mut tensors) = serde_json::from_slice(&header)
+        .map_err(|error| Error::invalid_argument(format!("the header: {}", shown(&error.to_string()))))?;
+    tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
+    let described = check_adjacent(&tensors)?;
+    let present = (contents.length() - data) as u64;
+    if described != present {
         return Err(Error::out_of_range(format!(
-            "the tensors have {} bytes, and {present} follow the header",
-            metadata.data_len()
+            "the tensors have {described} bytes, and {present} follow the header"
         )));
     }
-    for key in metadata.offset_keys() {
-        let Some(tensor) = metadata.info(&key) else { continue };
+    for (key, tensor) in tensors {
         let (begin, end) = tensor.data_offsets;
-        let facts = foreign.get(&key).cloned().unwrap_or_else(|| TensorFacts {
-            element_type: tensor.dtype.to_string(),
-            shape: tensor.shape.iter().map(|dim| *dim as u64).collect(),
-        });
-        let entry = ParameterEntry::in_file(key, file, (data + begin) as u64, (end - begin) as u64)?;
+        let facts = TensorFacts { element_type: tensor.dtype, shape: tensor.shape };
+        let entry = ParameterEntry::in_file(key, file, data as u64 + begin, end - begin)?;
         index.add(entry.with_tensor(facts))?;
     }
     Ok(())
 }
 
-/// Replaces the tensors whose element types the crate `safetensors` does not know by bytes, as the header has where they are.
-/// Returns what the header says of them; `None` if there are none.
-fn without_foreign_types(header: &[u8]) -> Option<(Value, HashMap<String, TensorFacts>)> {
-    let mut header: Value = serde_json::from_slice(header).ok()?;
-    let mut foreign = HashMap::new();
-    for (key, tensor) in header.as_object_mut()? {
-        let Some(element_type) = tensor.get("dtype").and_then(Value::as_str).map(str::to_owned) else { continue };
-        if serde_json::from_value::<Dtype>(Value::from(element_type.as_str())).is_ok() {
-            continue;
+/// Checks that tensors follow each other without gaps and have the lengths of their shapes, as far as their element types are known.
+/// Returns the number of bytes.
+fn check_adjacent(tensors: &[(String, Tensor)]) -> Result<u64> {
+    let mut previous = 0;
+    for (key, tensor) in tensors {
+        let (begin, end) = tensor.data_offsets;
+        let length = end.checked_sub(begin).filter(|_| begin == previous).ok_or_else(|| {
+            let key = shown(key);
+            Error::invalid_argument(format!(
+                "tensor '{key}' has the bytes from {begin} to {end}, but the tensor before it ends at {previous}"
+            ))
+        })?;
+        if element_type(&tensor.dtype).is_some_and(|element| tensor.byte_length(element) != Some(length)) {
+            let (key, dtype) = (shown(key), &tensor.dtype);
+            let why = format!("tensor '{key}' has {length} bytes, which is not the length of its shape in {dtype}");
+            return Err(Error::invalid_argument(why));
         }
-        let numbers =
-            |name: &str| -> Option<Vec<u64>> { tensor.get(name)?.as_array()?.iter().map(Value::as_u64).collect() };
-        let (shape, offsets) = (numbers("shape")?, numbers("data_offsets")?);
-        let [begin, end] = offsets[..] else { return None };
-        *tensor = json!({ "dtype": "U8", "shape": [end.checked_sub(begin)?], "data_offsets": offsets });
-        foreign.insert(key.clone(), TensorFacts { element_type, shape });
+        previous = end;
     }
-    Some((header, foreign)).filter(|(_, foreign)| !foreign.is_empty())
+    Ok(previous)
+}
+
+/// Returns the element type of a name; `None` for one that the crate `safetensors` does not know.
+fn element_type(name: &str) -> Option<Dtype> {
+    serde_json::from_value(Value::from(name)).ok()
+}
+
+/// A tensor as the header describes it.
+#[derive(Deserialize)]
+struct Tensor {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+impl Tensor {
+    /// Returns the number of bytes of the shape; `None` if it exceeds 64 bits or is no whole number.
+    fn byte_length(&self, element: Dtype) -> Option<u64> {
+        let bits = self.shape.iter().try_fold(element.bitsize() as u64, |bits, extent| bits.checked_mul(*extent))?;
+        bits.is_multiple_of(8).then_some(bits / 8)
+    }
+}
+
+/// Tensors by key, in the order of the header.
+struct Header(Vec<(String, Tensor)>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> core::result::Result<Header, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the description of each tensor")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> core::result::Result<Header, A::Error> {
+        let mut tensors = Vec::new();
+        while let Some(key) = object.next_key::<String>()? {
+            if key == METADATA {
+                object.next_value::<IgnoredAny>()?;
+            } else {
+                tensors.push((key, object.next_value()?));
+            }
+        }
+        Ok(Header(tensors))
+    }
 }

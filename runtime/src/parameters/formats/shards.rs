@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::parameters::file::{FileAccess, ParameterFile};
-use crate::parameters::index::ParameterIndex;
+use crate::parameters::index::{ParameterEntry, ParameterIndex};
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
@@ -29,32 +29,63 @@ pub(super) fn parse(path: &Path, file: &ParameterFile, access: FileAccess, index
         return Err(Error::resource_exhausted(why));
     }
     let text = contents.bytes(0..contents.length())?;
-    let map: WeightMap = serde_json::from_slice(&text)
-        .map_err(|error| Error::invalid_argument(error.to_string().escape_debug().to_string()))?;
+    let WeightMap(tensors) = serde_json::from_slice(&text)
+        .map_err(|error| Error::invalid_argument(shown(&error.to_string()).to_string()))?;
+    check_unique(&tensors)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut shards: HashMap<&str, ParameterIndex> = HashMap::new();
-    for (key, shard) in &map.0 {
-        if !shards.contains_key(shard.as_str()) {
-            let opened = open(folder, shard, access)
-                .context(|| format!("the file '{}' of tensor '{}'", shown(shard), shown(key)))?;
-            shards.insert(shard, opened);
+    let mut found: Vec<Option<ParameterEntry>> = vec![None; tensors.len()];
+    for (shard, keys) in by_shard(&tensors) {
+        let first = keys.first().map_or("", |(_, key)| key);
+        let opened = open(folder, shard, access)
+            .context(|| format!("the file '{}' of tensor '{}'", shown(shard), shown(first)))?;
+        for (position, key) in keys {
+            let entry = opened.get(key).ok_or_else(|| {
+                let (key, shard) = (shown(key), shown(shard));
+                Error::not_found(format!("tensor '{key}' is not in '{shard}', where {MAP} says it is"))
+            })?;
+            found.get_mut(position).map(|slot| slot.replace(entry.clone()));
         }
-        let entry = shards.get(shard.as_str()).and_then(|found| found.get(key)).ok_or_else(|| {
-            Error::not_found(format!("tensor '{}' is not in '{}', where {MAP} says it is", shown(key), shown(shard)))
-        })?;
-        index.add(entry.clone())?;
     }
-    Ok(())
+    found.into_iter().flatten().try_for_each(|entry| index.add(entry))
+}
+
+/// Checks that no tensor is listed twice.
+fn check_unique(tensors: &[(String, String)]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match tensors.iter().find(|(key, _)| !seen.insert(key.as_str())) {
+        Some((key, _)) => Err(Error::invalid_argument(format!("tensor '{}' is listed twice", shown(key)))),
+        None => Ok(()),
+    }
+}
+
+/// A file, and the positions and keys of its tensors.
+type Shard<'a> = (&'a str, Vec<(usize, &'a str)>);
+
+/// Groups tensors by file, in the order of the first tensor of each, so that the contents of one file are in memory at a time.
+fn by_shard(tensors: &[(String, String)]) -> Vec<Shard<'_>> {
+    let mut shards: Vec<Shard<'_>> = Vec::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
+    for (position, (key, shard)) in tensors.iter().enumerate() {
+        let index = *indices.entry(shard).or_insert(shards.len());
+        match shards.get_mut(index) {
+            Some((_, keys)) => keys.push((position, key)),
+            None => shards.push((shard, vec![(position, key)])),
+        }
+    }
+    shards
 }
 
 /// Opens a file that the index names.
 fn open(folder: &Path, shard: &str, access: FileAccess) -> Result<ParameterIndex> {
-    let name = Path::new(shard);
-    let is_below = name.components().all(|part| matches!(part, Component::Normal(_)));
-    // A name that only another system takes for one of another folder is refused everywhere.
-    if shard.is_empty() || !is_below || shard.contains(['\\', ':', '\0']) {
-        return Err(Error::invalid_argument("the name is not that of a file in the folder of the index"));
+    // Each file has one name, so that it is opened once: without `.` and repeated separators. A name that only another system takes for
+    // that of another folder is refused everywhere.
+    let is_below = shard.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !is_below || shard.contains(['\\', ':', '\0']) {
+        return Err(Error::invalid_argument(
+            "the name is not that of a file in the folder of the index, such as `model-00001.safetensors` or `folder/model.safetensors`",
+        ));
     }
+    let name = Path::new(shard);
     let extension = name.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     if !extension.eq_ignore_ascii_case("safetensors") {
         return Err(Error::invalid_argument("the name does not end with .safetensors"));
@@ -118,12 +149,9 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> core::result::Result<Pairs, A::Error> {
-        let (mut pairs, mut seen) = (Vec::new(), HashSet::new());
-        while let Some((key, value)) = object.next_entry::<String, String>()? {
-            if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(format_args!("tensor `{key}` is listed twice")));
-            }
-            pairs.push((key, value));
+        let mut pairs = Vec::new();
+        while let Some(pair) = object.next_entry()? {
+            pairs.push(pair);
         }
         Ok(Pairs(pairs))
     }

@@ -52,13 +52,21 @@ fn wrong_indices_of_shards_are_errors_that_name_what_is_wrong() {
     for (map, code, words) in [
         (r#""one": "gone.safetensors""#, NotFound, "'gone.safetensors' of tensor 'one'"),
         (r#""three": "a.safetensors""#, NotFound, "tensor 'three' is not in 'a.safetensors'"),
-        (r#""one": "a.safetensors", "one": "sub/b.safetensors""#, InvalidArgument, "tensor `one` is listed twice"),
+        (r#""one": "a.safetensors", "one": "sub/b.safetensors""#, InvalidArgument, "tensor 'one' is listed twice"),
         (r#""one": "../a.safetensors""#, InvalidArgument, "'../a.safetensors' of tensor 'one'"),
         (r#""one": "/etc/a.safetensors""#, InvalidArgument, "in the folder of the index"),
         (r#""one": "sub/../../a.safetensors""#, InvalidArgument, "in the folder of the index"),
         (r#""one": "sub\\b.safetensors""#, InvalidArgument, "in the folder of the index"),
         (r#""one": "C:a.safetensors""#, InvalidArgument, "in the folder of the index"),
         (r#""one": """#, InvalidArgument, "in the folder of the index"),
+        (r#""one": "./a.safetensors""#, InvalidArgument, "in the folder of the index"),
+        (r#""one": "a.safetensors/""#, InvalidArgument, "in the folder of the index"),
+        (r#""three": "sub//b.safetensors""#, InvalidArgument, "in the folder of the index"),
+        (
+            r#""three": "sub/b.safetensors", "two": "sub/./b.safetensors""#,
+            InvalidArgument,
+            "in the folder of the index",
+        ),
         (r#""one": "model.safetensors.index.json""#, InvalidArgument, "does not end with .safetensors"),
         (r#""one": 1"#, InvalidArgument, "invalid type: integer `1`"),
     ] {
@@ -75,6 +83,12 @@ fn wrong_indices_of_shards_are_errors_that_name_what_is_wrong() {
     ] {
         let error = opened(text, FileAccess::Map).unwrap_err();
         assert!(error.code() == InvalidArgument && error.to_string().contains(words), "{text}: {error}");
+    }
+    // Long names are cut.
+    let long = "x".repeat(100_000);
+    for map in [format!(r#""{long}": "a.safetensors", "{long}": "a.safetensors""#), format!(r#""{long}": "{long}""#)] {
+        let error = opened(&format!("{{\"weight_map\": {{{map}}}}}"), FileAccess::Map).unwrap_err();
+        assert!(error.to_string().len() < 2000 && error.to_string().contains("xxx..."), "{error}");
     }
     // Bytes in memory have no folder.
     fails(br#"{"weight_map": {}}"#, ArchiveFormat::SafetensorsIndex, InvalidArgument, "added by its path");
@@ -116,4 +130,8 @@ fn safetensors_of_an_unknown_type_are_bytes() {
     let facts = new.tensor().unwrap();
     assert_eq!((facts.element_type.as_str(), facts.shape.as_slice()), ("F3", &[2, 4][..]));
     assert_eq!(index.get("old").unwrap().read().unwrap(), [4, 5]);
+    // What the metadata contains is no description of a tensor.
+    let header = r#"{"__metadata__":{"dtype":"float16"},"new":{"dtype":"F3","shape":[2,4],"data_offsets":[0,3]}}"#;
+    let index = index_of(&safetensors(header, 3), ArchiveFormat::Safetensors).unwrap();
+    assert_eq!((index.entries().len(), index.get("new").unwrap().length()), (1, 3));
 }

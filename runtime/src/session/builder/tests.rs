@@ -43,7 +43,6 @@ fn machine_code_is_refused_on_every_device() {
         ("the limits alone", model("llvm-cpu").limits(Limits::portable())),
         ("the limits of kernels alone", model("llvm-cpu").kernel_limits(Limits::portable())),
         ("limits that permit machine code", model("llvm-cpu").limits(trusting()).untrusted()),
-        ("a loader of the program", model("vmvx").executable_loader(Arc::<EmbeddedElfLoader>::default()).untrusted()),
     ] {
         let Err(error) = builder.build() else { unreachable!("{name} is refused") };
         assert_eq!(error.code(), StatusCode::PermissionDenied, "{name}: {error}");
@@ -51,8 +50,21 @@ fn machine_code_is_refused_on_every_device() {
         assert!(text.contains("machine code (embedded-elf"), "{name}: {text}");
         assert!(text.contains("--untrusted") && text.contains("SessionBuilder::untrusted"), "{name}: {text}");
         assert!(text.contains("--target=portable") && text.lines().count() == 1, "{name}: {text}");
+        assert!(text.contains("untrusted=True") && text.contains("target=\"portable\""), "{name}: {text}");
     }
     assert!(model("llvm-cpu").build().is_ok());
+}
+
+#[test]
+fn a_loader_of_machine_code_is_refused_as_the_program_s() {
+    let with_loader = || model("vmvx").executable_loader(Arc::<EmbeddedElfLoader>::default());
+    for builder in [with_loader().untrusted(), with_loader().limits(Limits::portable())] {
+        let error = builder.build().unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.code(), StatusCode::PermissionDenied, "{text}");
+        assert!(text.contains("the program's executable loader embedded-elf runs machine code"), "{text}");
+        assert!(text.contains("remove the loader") && !text.contains("compile the model"), "{text}");
+    }
 }
 
 #[test]
