@@ -322,7 +322,10 @@ fn models_are_compiled_without_a_cache() {
     let variables = [("XDG_CACHE_HOME", cache.as_str()), ("TMPDIR", "/nope")];
     let (status, error) = scratch.run_with(&variables, &["compile", "crowded.mlir", "-o", "x.vmfb"]);
     assert!(status == Some(1) && error.lines().count() == 1, "{error}");
-    assert!(error.contains("No space left on device (the folder of temporary files, '/nope', cannot be used"), "{error}");
+    assert!(
+        error.contains("No space left on device (the folder of temporary files, '/nope', cannot be used"),
+        "{error}"
+    );
     assert_eq!(scratch.runs().0, before + 2);
     // One note for several models, and nothing is left.
     let (status, error) = scratch.run_with(none, &["check", "mul.mlir", "crowded.mlir"]);
@@ -363,7 +366,8 @@ fn models_that_change_meanwhile_are_not_kept() {
     // Nor is the module one of the new model.
     fs::copy(scratch.0.join("moving.mlir"), scratch.0.join("before.mlir")).expect("a file");
     scratch.output(&["compile", "moving.mlir", "-o", "moving.vmfb"]);
-    let is_of = |model: &str| Source::of(&scratch.0.join(model)).expect("a model").is_of(&scratch.0.join("moving.vmfb"));
+    let is_of =
+        |model: &str| Source::of(&scratch.0.join(model)).expect("a model").is_of(&scratch.0.join("moving.vmfb"));
     assert!(is_of("before.mlir") && !is_of("moving.mlir"));
 }
 

@@ -102,7 +102,8 @@ impl Cache {
         let is_abandoned = |entry: &fs::DirEntry| {
             let modified = entry.metadata().and_then(|metadata| metadata.modified());
             let age = modified.ok().and_then(|time| time.elapsed().ok());
-            entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()) && age.is_some_and(|age| age > ABANDONED)
+            entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes())
+                && age.is_some_and(|age| age > ABANDONED)
         };
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten().filter(is_abandoned) {
             let _ = fs::remove_dir_all(entry.path());

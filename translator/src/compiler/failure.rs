@@ -87,7 +87,7 @@ fn messages(text: &str) -> Vec<Message<'_>> {
 fn kind(line: &str) -> (Kind, bool) {
     let mut kinds = line.match_indices(": ").filter_map(|(end, _)| {
         let before = line.get(..end)?;
-        let (place, word) = before.rsplit_once(": ").unwrap_or(("", before));
+        let (location, word) = before.rsplit_once(": ").unwrap_or(("", before));
         let kind = match word {
             "warning" | "remark" | "note" => Kind::Remark,
             "error" | "fatal error" => Kind::Error,
@@ -97,16 +97,16 @@ fn kind(line: &str) -> (Kind, bool) {
             _ => return None,
         };
         // The name in a location may have colons.
-        let is_within_location = place.starts_with("loc(") && !place.ends_with(')');
-        (!is_within_location).then(|| (kind, is_location(place)))
+        let is_within_location = location.starts_with("loc(") && !location.ends_with(')');
+        (!is_within_location).then(|| (kind, is_location(location)))
     });
     kinds.next().unwrap_or((Kind::Unknown, false))
 }
 
 /// Returns true for `FILE:LINE:COLUMN`, `FILE:LINE` and `loc(...)`.
-fn is_location(place: &str) -> bool {
-    let number = place.rsplit_once(':').map(|(_, number)| number);
-    place.starts_with("loc(") || number.is_some_and(|number| number.parse::<u32>().is_ok())
+fn is_location(text: &str) -> bool {
+    let number = text.rsplit_once(':').map(|(_, number)| number);
+    text.starts_with("loc(") || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Returns true for `PROGRAM: TEXT`, which is no line of a model: that has punctuation, or spaces in front.
@@ -406,15 +406,24 @@ mod tests {
         for text in [
             format!("net.mlir:3:1: error: no `{space}`"),
             format!("net.mlir:3:1: error: no `{space}`\n\"x.y\"() {{msg = \"a: {space}\"}}\n^\n"),
-            format!("net.mlir:3:1: error: no `{space}`\nfunc.func @f(%x: i32 {{a.b = \"{space}\"}}) {{\n// a: {space}\n{space}\n"),
-            format!("/bin/bash: warning: setlocale: LC_ALL: cannot change locale (x): {space}\nnet.mlir:3:1: error: no `{space}`"),
+            format!(
+                "net.mlir:3:1: error: no `{space}`\nfunc.func @f(%x: i32 {{a.b = \"{space}\"}}) {{\n// a: {space}\n{space}\n"
+            ),
+            format!(
+                "/bin/bash: warning: setlocale: LC_ALL: cannot change locale (x): {space}\nnet.mlir:3:1: error: no `{space}`"
+            ),
             format!("warning: {space}\nx.py:1: UserWarning: {space}\n  {space}\nnet.mlir:3:1: error: no `{space}`"),
         ] {
             assert_error(compiler(1, &text), StatusCode::InvalidArgument, "line 3 (`second.op`): no `No space");
             assert!(is_refusal(&done(1, &text)), "{text}");
         }
         // Behind an excerpt, programs go on.
-        for line in ["LLVM ERROR", "failed to generate temporary file", "/opt/x/iree-lld: line 3: cd", "C:\\iree-lld.exe: error"] {
+        for line in [
+            "LLVM ERROR",
+            "failed to generate temporary file",
+            "/opt/x/iree-lld: line 3: cd",
+            "C:\\iree-lld.exe: error",
+        ] {
             let text = format!("net.mlir:3:1: error: odd\n  second.op\n  ^\n{line}: {space}\n");
             assert_error(compiler(1, &text), StatusCode::ResourceExhausted, &format!("{line}: {space}"));
             assert!(!is_refusal(&done(1, &text)));
@@ -429,7 +438,9 @@ mod tests {
             of_compiler(&done(1, text), &subject)
         };
         assert!(is_full_disk(&error("LLVM ERROR: x: Disk quota exceeded")));
-        for other in ["LLVM ERROR: Cannot allocate memory", "x: Too many open files", "x:1:1: error: Disk quota exceeded"] {
+        for other in
+            ["LLVM ERROR: Cannot allocate memory", "x: Too many open files", "x:1:1: error: Disk quota exceeded"]
+        {
             assert!(!is_full_disk(&error(other)), "{other}");
         }
     }

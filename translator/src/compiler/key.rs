@@ -84,7 +84,9 @@ pub(super) fn flags_name_files(flags: &[String]) -> bool {
         let (name, value) =
             if flag.starts_with('-') { flag.split_once('=').unwrap_or((flag, "")) } else { ("", &**flag) };
         let mut parts = value.split(['=', ',', '@', ';']).filter(|part| !part.is_empty());
-        ENDS_OF_FILES.iter().any(|end| name.ends_with(end)) || OF_FILES.iter().any(|part| name.contains(part)) || parts.any(is_path)
+        ENDS_OF_FILES.iter().any(|end| name.ends_with(end))
+            || OF_FILES.iter().any(|part| name.contains(part))
+            || parts.any(is_path)
     })
 }
 
@@ -283,7 +285,8 @@ mod tests {
     #[cfg(unix)]
     fn scripts_are_keyed_by_what_they_start() {
         let folder = tempfile::tempdir().unwrap();
-        let (script, packages) = (folder.path().join("bin/iree-compile"), folder.path().join("lib/python3/site-packages"));
+        let (script, packages) =
+            (folder.path().join("bin/iree-compile"), folder.path().join("lib/python3/site-packages"));
         fs::create_dir_all(script.parent().unwrap()).unwrap();
         fs::write(&script, format!("#!/bin/sh\ncat {}/release\n", folder.path().display())).unwrap();
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

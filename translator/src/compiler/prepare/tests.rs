@@ -121,13 +121,18 @@ fn attributes_are_those_of_the_function() {
     for ty in ["i32", "!x.attributes", "!attributes", "(i32) -> i32"] {
         let header = format!("func.func @f(%x: i32) -> {ty}");
         assert_eq!(names(&format!("{header} attributes {{a = \"iree.abi\"}}")), ["x"], "{ty}");
-        assert_eq!(named(&format!("{header} {{ \"iree.abi.declaration\" }}")).matches("iree.abi.name").count(), 1, "{ty}");
+        assert_eq!(
+            named(&format!("{header} {{ \"iree.abi.declaration\" }}")).matches("iree.abi.name").count(),
+            1,
+            "{ty}"
+        );
     }
 }
 
 #[test]
 fn comments_behind_values_are_no_parts_of_them() {
-    let text = "func.func @f(%a: i32 // first\n  , %b: (i32) // (second)\n -> i32 // , third\n {x.y}, %c: i32// last\n) {\n}";
+    let text =
+        "func.func @f(%a: i32 // first\n  , %b: (i32) // (second)\n -> i32 // , third\n {x.y}, %c: i32// last\n) {\n}";
     let wanted = "func.func @f(%a: i32 {iree.abi.name = \"a\"} // first\n  , %b: (i32) // (second)\n -> i32 // , third\n \
                   {iree.abi.name = \"b\", x.y}, %c: i32 {iree.abi.name = \"c\"}// last\n) {\n}";
     assert_eq!(named(text), wanted);
