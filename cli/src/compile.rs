@@ -67,7 +67,7 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     };
     let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
     let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
-    // A model that changes while it is compiled is another one than that of the module.
+    // Before the compilation: a model that changes meanwhile is not the source of the module.
     let source = Source::of(model)?;
     let compiled = compile_model(model, &arguments.compiler, &target, &flags, &mut NotKeptNote::default())?;
     let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;

@@ -256,7 +256,7 @@ fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>,
     let is_unused = |prefix: &str| {
         !created.keys().any(|format| format.starts_with(prefix)) && names.iter().any(|name| name.starts_with(prefix))
     };
-    // A session of an untrusted module asks no loader of machine code: of bytecode alone.
+    // A session of an untrusted module asks the loader of bytecode alone.
     let is_permitted = |prefix: &str| !options.untrusted || prefix == VMVX;
     (0..LOADERS.len()).filter(|index| is_permitted(LOADERS[*index].1) && is_unused(LOADERS[*index].1)).collect()
 }

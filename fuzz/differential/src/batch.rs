@@ -350,7 +350,7 @@ fn errors_by_seed(errors: &str) -> BTreeMap<u64, String> {
 mod tests {
     use super::*;
 
-    /// What rustc 1.89 prints of a program that is included by a path.
+    /// The form in which rustc names the sources of a program that is included by its path.
     const ERRORS: &str = "\
 error[E0308]: mismatched types
   --> /home/me/src/project/target/batch/src/p5.rs:10:18

@@ -1,8 +1,8 @@
 //! The compiled models in the user's cache.
 //!
 //! An entry is the file `models/KEY/CHECKSUM/NAME.vmfb`. The key stands for all inputs of the compilation, and the checksum for the
-//! contents of the module, so that a damaged entry is none. Both are [hashes](Hash). Entries appear by a rename of a folder whose name no other process
-//! has. Process ids are not unique: containers that share a cache may each have a process of the same id.
+//! contents of the module, so that a damaged entry is none. Both are [hashes](Hash). Entries appear by a rename of a folder whose name
+//! no other process has. Process ids are not unique: containers that share a cache may each have a process of the same id.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ pub fn cache_folder() -> Result<PathBuf> {
 
 /// The prefix of the names of scratch folders.
 const SCRATCH: &str = ".scratch-";
-/// The age after which the process of a scratch folder was ended: no compilation takes a day.
+/// The age of a scratch folder whose process has ended: no compilation takes a day.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder of compiled models. It need not exist.
