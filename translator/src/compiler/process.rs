@@ -47,7 +47,7 @@ pub(super) fn environment() -> impl Iterator<Item = (OsString, OsString)> {
 fn holds_paths(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_path = |prefix: &&str| name.starts_with(*prefix) && (name.ends_with("_PATH") || name.ends_with("_HOME"));
-    PATHS.contains(&name) || LOADING.contains(&name) || PREFIXES.iter().any(|prefix| is_path(prefix))
+    PATHS.contains(&name) || LOADING.contains(&name) || PREFIXES.iter().any(is_path)
 }
 
 /// Makes the paths of a list absolute. The loader finds libraries without a slash by itself, whose list may have spaces for colons.
