@@ -67,9 +67,10 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     };
     let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
     let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
+    // Before the compilation: a model that changes meanwhile is not the source of the module.
+    let source = Source::of(model)?;
     let compiled = compile_model(model, &arguments.compiler, &target, &flags, &mut NotKeptNote::default())?;
     let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;
-    let source = Source::of(model)?;
     atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
     writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
     Ok(Verdict::Success)

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
+use incarnate_translator::compiler::Source;
 use scratch::Scratch;
 
 #[path = "support/program.rs"]
@@ -27,6 +28,8 @@ impl Scratch {
              echo \"$1:1:1: error: failed to legalize operation 'arith.truncf': (f64) -> f32\" >&2; exit 1\nfi;; esac\n\
              model=$1; while [ \"$1\" != -o ]; do shift; done\n\
              case \"$(cat \"$model\") $2\" in\n\
+             *starved*) echo 'LLVM ERROR: Cannot allocate memory' >&2; exit 1;;\n\
+             *killed*) kill -KILL $$;;\n\
              *crowded*/cache/*) echo 'LLVM ERROR: IO failure on output stream: No space left on device' >&2; exit 1;;\n\
              *moving*) echo '// later' >> \"$model\";;\n\
              *foreign*) echo 'train.py:1:1: error: no such layer' >&2; exit 1;;\n\
@@ -36,13 +39,16 @@ impl Scratch {
             path.display(),
             module.display()
         );
-        let program = path.join("iree-compile");
-        fs::write(&program, script).expect("a file");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+        scratch.program("iree-compile", &script);
         let importer = "#!/bin/sh\nread -r line < \"$1\" || :\n[ -n \"$line\" -a \"$line\" != broken ] || { echo 'ValueError: a broken model' >&2; exit 1; }\ncp \"$1\" \"$3\"\n";
-        fs::write(path.join("iree-import-onnx"), importer).expect("a file");
-        fs::set_permissions(path.join("iree-import-onnx"), fs::Permissions::from_mode(0o755)).expect("permissions");
+        scratch.program("iree-import-onnx", importer);
         scratch
+    }
+
+    /// Writes a program.
+    fn program(&self, name: &str, script: &str) {
+        self.file(name, script);
+        fs::set_permissions(self.0.join(name), fs::Permissions::from_mode(0o755)).expect("permissions");
     }
 
     fn file(&self, name: &str, contents: &str) {
@@ -224,8 +230,7 @@ fn the_managed_environment_is_complete_or_not_found() {
     // The compiler of the test is not in PATH, but in the package that pip installs.
     fs::create_dir(scratch.0.join("tools")).expect("a folder");
     fs::rename(scratch.0.join("iree-compile"), scratch.0.join("tools/iree-compile")).expect("a file");
-    scratch.file("python3", &PYTHON.replace("HERE", &here));
-    fs::set_permissions(scratch.0.join("python3"), fs::Permissions::from_mode(0o755)).expect("permissions");
+    scratch.program("python3", &PYTHON.replace("HERE", &here));
     scratch.file("mul.mlir", "module {}");
     let run = ["run", "mul.mlir", CALL[0], CALL[1]];
     assert!(scratch.error(&run).contains("not in PATH: `incarnate compile --setup` installs it"));
@@ -307,6 +312,21 @@ fn models_are_compiled_without_a_cache() {
         }
     }
     assert!(scratch.output(&["run", "out.vmfb", CALL[0], CALL[1]]).ends_with("4xf32=2 4 6 8\n"));
+    // Memory that is short is not the cache's fault.
+    scratch.file("starved.mlir", "module {} // starved");
+    let before = scratch.runs().0;
+    let (status, error) = scratch.run_with(&[("XDG_CACHE_HOME", &cache)], &["compile", "starved.mlir", "-o", "x.vmfb"]);
+    assert!(status == Some(1) && error.lines().count() == 1 && error.contains("RESOURCE_EXHAUSTED"), "{error}");
+    assert_eq!(scratch.runs().0, before + 1);
+    // Nor is a full disk where the folder of temporary files cannot be used.
+    let variables = [("XDG_CACHE_HOME", cache.as_str()), ("TMPDIR", "/nope")];
+    let (status, error) = scratch.run_with(&variables, &["compile", "crowded.mlir", "-o", "x.vmfb"]);
+    assert!(status == Some(1) && error.lines().count() == 1, "{error}");
+    assert!(
+        error.contains("No space left on device (the folder of temporary files, '/nope', cannot be used"),
+        "{error}"
+    );
+    assert_eq!(scratch.runs().0, before + 2);
     // One note for several models, and nothing is left.
     let (status, error) = scratch.run_with(none, &["check", "mul.mlir", "crowded.mlir"]);
     assert!(status == Some(0) && error.lines().count() == 1, "{error}");
@@ -343,6 +363,74 @@ fn models_that_change_meanwhile_are_not_kept() {
     scratch.file("moving.mlir", "module {} // moving\n");
     assert!(scratch.output(&["run", "moving.mlir", CALL[0], CALL[1]]).ends_with("4xf32=2 4 6 8\n"));
     assert!(scratch.cached().is_empty());
+    // Nor is the module one of the new model.
+    fs::copy(scratch.0.join("moving.mlir"), scratch.0.join("before.mlir")).expect("a file");
+    scratch.output(&["compile", "moving.mlir", "-o", "moving.vmfb"]);
+    let is_of =
+        |model: &str| Source::of(&scratch.0.join(model)).expect("a model").is_of(&scratch.0.join("moving.vmfb"));
+    assert!(is_of("before.mlir") && !is_of("moving.mlir"));
+}
+
+/// A relative path is one of the current folder, also for a compiler that runs in another one.
+#[test]
+fn relative_paths_of_the_environment_are_those_of_the_user() {
+    let scratch = Scratch::with_compiler("relative");
+    scratch.file("net.mlir", "func.func @main(%x: tensor<4xf32>) {} // temporary");
+    fs::create_dir(scratch.0.join("tmp")).expect("a folder");
+    let cache = scratch.0.join("cache").display().to_string();
+    let variables = [("PATH", ".:/usr/bin:/bin"), ("TMPDIR", "tmp"), ("XDG_CACHE_HOME", cache.as_str())];
+    // With and without a cache.
+    for variables in [&variables[..], &variables[..2]] {
+        let before = scratch.runs().0;
+        let (status, error) = scratch.run_with(variables, &["compile", "net.mlir", "-o", "net.vmfb"]);
+        assert_eq!(status, Some(0), "{error}");
+        let read = fs::read_to_string(scratch.0.join("read")).expect("what the compiler read");
+        assert!(read.contains("iree.abi.name") && scratch.runs().0 == before + 1, "{read}");
+    }
+}
+
+/// What is not the fault of the names is not tried without them.
+#[test]
+fn models_whose_compiler_is_ended_are_not_compiled_again() {
+    let scratch = Scratch::with_compiler("killed");
+    for (contents, error) in [("killed", "SIGKILL"), ("starved", "Cannot allocate memory")] {
+        let before = scratch.runs().0;
+        scratch.file("net.mlir", &format!("func.func @main(%x: tensor<4xf32>) {{}} // {contents}"));
+        let found = scratch.error(&["run", "net.mlir"]);
+        assert!(found.contains(error) && scratch.runs().0 == before + 1, "{found}");
+    }
+}
+
+/// The contents of an object file are not part of the key.
+#[test]
+fn models_with_object_files_are_compiled_every_time() {
+    let scratch = Scratch::with_compiler("objects");
+    scratch.file("net.mlir", "func.func @main(%x: tensor<4xf32>) {} // #hal.executable.object<{path = \"f.o\"}>");
+    for count in 1..=2 {
+        scratch.output(&["run", "net.mlir", CALL[0], CALL[1]]);
+        let (runs, flags) = scratch.runs();
+        // The compiler runs where the path begins.
+        assert!(runs == count && flags.starts_with("- "), "{flags}");
+    }
+}
+
+/// The names in MLIR bytecode are those that the printer finds.
+#[test]
+fn the_printer_is_an_input_of_bytecode() {
+    let scratch = Scratch::with_compiler("printer");
+    fs::write(scratch.0.join("-net.mlirbc"), b"ML\xEFR").expect("a file");
+    let read = || fs::read_to_string(scratch.0.join("read")).expect("what the compiler read");
+    for (count, name) in [(1, "first"), (1, "first"), (2, "another")] {
+        let script = format!(
+            "#!/bin/sh\ncase \"$1\" in -*) exit 1;; esac\nwhile [ \"$1\" != -o ]; do shift; done\n\
+             echo 'func.func @main(%{name}: tensor<4xf32>) {{}}' > \"$2\"\n"
+        );
+        if count != scratch.runs().0 {
+            scratch.program("iree-opt", &script);
+        }
+        scratch.output(&["run", CALL[0], CALL[1], "--", "-net.mlirbc"]);
+        assert!(scratch.runs().0 == count && read().contains(&format!("iree.abi.name = \"{name}\"")), "{}", read());
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_incarnate");
 /// A block of a page.
 struct Block {
     /// The page, and the line where the block begins.
-    place: String,
+    location: String,
     /// What its fence says behind `console`.
     mark: String,
     commands: Vec<Example>,
@@ -60,8 +60,8 @@ fn blocks(page: &Path) -> Vec<Block> {
                 (None, None) => panic!("{}:{}: output without a command", page.display(), number + 1),
             }
         }
-        let place = format!("{}:{}", page.strip_prefix(root()).expect("a page of ours").display(), number + 1);
-        blocks.push(Block { place, mark: mark.trim_start_matches(',').to_owned(), commands });
+        let location = format!("{}:{}", page.strip_prefix(root()).expect("a page of ours").display(), number + 1);
+        blocks.push(Block { location, mark: mark.trim_start_matches(',').to_owned(), commands });
     }
     blocks
 }
@@ -152,7 +152,7 @@ fn examples_print_what_pages_show() {
             "" => false,
             "measured" => true,
             "ignore" => continue,
-            other => panic!("{}: the mark '{other}' is neither 'ignore' nor 'measured'", block.place),
+            other => panic!("{}: the mark '{other}' is neither 'ignore' nor 'measured'", block.location),
         };
         let mut status = 0;
         for Example { command, shown } in &block.commands {
@@ -160,7 +160,7 @@ fn examples_print_what_pages_show() {
             // Nothing else is started: a block with other programs has a mark.
             let program = command.split_whitespace().next().unwrap_or_default();
             if !["incarnate", "echo"].contains(&program) || command.contains(['|', '&', ';', '>']) {
-                wrong.push(format!("{}: $ {command}\nneeds the mark `console,ignore`", block.place));
+                wrong.push(format!("{}: $ {command}\nneeds the mark `console,ignore`", block.location));
                 continue;
             }
             let printed;
@@ -168,7 +168,7 @@ fn examples_print_what_pages_show() {
             let lines: Vec<&str> = printed.lines().collect();
             let is_right = if shown.is_empty() { status == 0 } else { are_shown(&lines, shown, is_measured) };
             if !is_right {
-                wrong.push(format!("{}: $ {command}\n{printed}(status {status})", block.place));
+                wrong.push(format!("{}: $ {command}\n{printed}(status {status})", block.location));
             }
         }
     }
@@ -198,7 +198,7 @@ fn flags_of_examples_exist() {
                 let flag = flag.split('=').next().unwrap_or_default();
                 let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
                 if !help.split(is_end).any(|word| word == flag) {
-                    unknown.push(format!("{}: `incarnate {}` has no flag {flag}", block.place, names.join(" ")));
+                    unknown.push(format!("{}: `incarnate {}` has no flag {flag}", block.location, names.join(" ")));
                 }
             }
         }

@@ -94,7 +94,7 @@ impl Invocation {
         let options = Options {
             crate_path: self.crate_path.clone(),
             constants: Constants::ModuleFile(text.clone()),
-            prefer: self.settings.prefer,
+            prefer: self.settings.prefer.unwrap_or_default(),
             static_libraries: self.settings.static_libraries,
             untrusted: self.settings.untrusted,
             ..Options::default()
@@ -118,7 +118,7 @@ impl Invocation {
 /// The settings after the path.
 #[derive(Default)]
 struct Settings {
-    prefer: Prefer,
+    prefer: Option<Prefer>,
     /// The query functions of kernel libraries that the program links.
     static_libraries: Vec<String>,
     untrusted: bool,
@@ -126,7 +126,7 @@ struct Settings {
 
 /// How an option of the macro is written, and what it sets.
 enum Setting {
-    /// `NAME = "VALUE"`: the form of the value, and a function that parses it.
+    /// `NAME = "VALUE"`: the form of the value with its quotes, and a function that parses it.
     Value(&'static str, fn(&mut Settings, String) -> Result<(), String>),
     /// `NAME`.
     Word(fn(&mut Settings)),
@@ -134,15 +134,18 @@ enum Setting {
 
 /// The options of the macro.
 const OPTIONS: &[(&str, Setting)] = &[
-    ("prefer", Setting::Value("native\" or \"portable", Settings::set_prefer)),
-    ("static_library", Setting::Value("NAME_library_query", Settings::add_static_library)),
+    ("prefer", Setting::Value("\"native\" or \"portable\"", Settings::set_prefer)),
+    ("static_library", Setting::Value("\"NAME_library_query\"", Settings::add_static_library)),
     ("untrusted", Setting::Word(|settings| settings.untrusted = true)),
 ];
 
 impl Settings {
     fn set_prefer(&mut self, value: String) -> Result<(), String> {
-        self.prefer = value.parse().map_err(|error: Error| error.message().to_owned())?;
-        Ok(())
+        let value = value.parse().map_err(|error: Error| error.message().to_owned())?;
+        match self.prefer.replace(value) {
+            None => Ok(()),
+            Some(_) => Err("`prefer` has a value already".to_owned()),
+        }
     }
 
     fn add_static_library(&mut self, symbol: String) -> Result<(), String> {
@@ -156,7 +159,7 @@ impl Settings {
     /// Lists the options.
     fn options() -> String {
         let option = |(name, setting): &(&str, Setting)| match setting {
-            Setting::Value(form, _) => format!("`{name} = \"{form}\"`"),
+            Setting::Value(form, _) => format!("`{name} = {form}`"),
             Setting::Word(_) => format!("`{name}`"),
         };
         OPTIONS.iter().map(option).collect::<Vec<_>>().join(", ")
@@ -206,7 +209,7 @@ impl Settings {
                     TokenTree::Literal(literal) => string(literal),
                     _ => None,
                 });
-                let value = value.ok_or_else(|| failed(format!("`{name}` takes a string: `{name} = \"{form}\"`")))?;
+                let value = value.ok_or_else(|| failed(format!("`{name}` takes a string: `{name} = {form}`")))?;
                 set(self, value).map_err(failed)?;
             }
         }
@@ -285,6 +288,7 @@ mod tests {
                  \"NAME_library_query\"`, `untrusted`",
             ),
             ("static_library = \"\"", "`` is not the symbol of a query function"),
+            ("prefer = \"native\", prefer = \"native\"", "`prefer` has a value already"),
             ("prefer = \"both\"", "`both` is neither `native` nor `portable`"),
         ] {
             assert_eq!(expand(&format!("::incarnate; m = {path:?}, {setting}")).unwrap_err(), message);
@@ -316,7 +320,7 @@ mod tests {
         assert!(error.contains("PERMISSION_DENIED") && error.contains("machine code (embedded-elf-x86_64)"), "{error}");
         assert!(error.contains("--target=portable") && error.contains("--untrusted"), "{error}");
         let error = included("../tests/static/kernels.vmfb", ", static_library = \"q\", untrusted").unwrap_err();
-        assert!(error.contains("machine code (static"), "{error}");
+        assert!(error.contains("machine code (static)"), "{error}");
     }
 
     #[test]

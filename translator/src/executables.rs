@@ -187,12 +187,13 @@ impl Plan {
     /// PERMISSION_DENIED if it needs one.
     fn refuse_machine_code(&self, options: &Options) -> Result<()> {
         let needed = self.formats.iter().flatten().filter(|format| is_unverified(format));
-        let needed: Vec<&str> =
-            needed.map(String::as_str).chain(options.static_libraries.first().map(|_| STATIC)).collect();
+        let linked = options.static_libraries.first().map(|_| STATIC);
+        let needed: BTreeSet<&str> = needed.map(String::as_str).chain(linked).collect();
         if needed.is_empty() {
             return Ok(());
         }
-        Err(Error::permission_denied(crate::names::line(&untrusted_refusal(&needed.join(", ")))))
+        let needed = needed.into_iter().collect::<Vec<_>>().join(", ");
+        Err(Error::permission_denied(crate::names::line(&untrusted_refusal(&needed))))
     }
 
     fn translate(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) -> Result<()> {
@@ -255,8 +256,8 @@ fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>,
     let is_unused = |prefix: &str| {
         !created.keys().any(|format| format.starts_with(prefix)) && names.iter().any(|name| name.starts_with(prefix))
     };
-    // A session of an untrusted module asks no loader of machine code.
-    let is_permitted = |prefix: &str| !(options.untrusted && is_unverified(prefix));
+    // A session of an untrusted module asks the loader of bytecode alone.
+    let is_permitted = |prefix: &str| !options.untrusted || prefix == VMVX;
     (0..LOADERS.len()).filter(|index| is_permitted(LOADERS[*index].1) && is_unused(LOADERS[*index].1)).collect()
 }
 
@@ -323,4 +324,29 @@ fn digest(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = (1 << 88) + 0x13b;
     bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use incarnate_bytecode::{Contents, assemble};
+
+    use super::*;
+
+    /// A module that asks its device for formats, and has no kernels.
+    #[test]
+    fn untrusted_modules_name_no_loader_of_machine_code() {
+        let names = ["embedded-elf-x86_64", "system-elf-x86_64", "system-x", VMVX];
+        let digits = |name: &str| name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let constants =
+            names.iter().enumerate().map(|(index, name)| format!("vm.rodata[{index}] = {}\n", digits(name)));
+        let text = format!("vm.module @m\n{}", constants.collect::<String>());
+        let module = VerifiedModule::load(Arc::new(Contents::from_vec(assemble(&text).unwrap()))).unwrap();
+        let unused = |untrusted: bool| {
+            let found = unused(&module, &BTreeMap::new(), &Options { untrusted, ..Options::default() });
+            found.into_iter().map(|index| LOADERS[index].0).collect::<Vec<_>>()
+        };
+        assert_eq!(unused(false), ["EMBEDDED_ELF", "SYSTEM_LIBRARY", "VMVX"]);
+        assert_eq!(unused(true), ["VMVX"]);
+    }
 }

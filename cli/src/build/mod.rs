@@ -1,5 +1,6 @@
 //! `incarnate build`: a native program of translated modules.
 
+mod folder;
 mod project;
 mod sources;
 mod target;
@@ -18,8 +19,8 @@ use super::arguments::ProjectArguments;
 use super::compile::CompilerArguments;
 use super::console::Console;
 use crate::tooling::atomic_file;
+pub(super) use folder::ProjectFolder;
 use project::Project;
-pub(super) use project::{locked, project_folder, replace};
 pub(super) use sources::Sources;
 pub(super) use target::ProgramTarget;
 

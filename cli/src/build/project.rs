@@ -1,20 +1,18 @@
-//! The cargo project of programs in the user's cache, one for each set of sources and target CPU: the programs' common
-//! dependencies are compiled once for each target.
+//! The cargo project of programs, one for each set of sources and target CPU: the programs' common dependencies are compiled once for
+//! each target.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
-use incarnate_translator::compiler::cache_folder;
 
 use super::super::arguments::ProjectArguments;
 use super::super::static_library::StaticLibraryFile;
+use super::folder::ProjectFolder;
 use super::sources::Sources;
 use super::target::ProgramTarget;
 
@@ -26,11 +24,9 @@ const FLAG_SEPARATOR: &str = "\u{1f}";
 /// A project, locked against other processes while this value lives.
 #[derive(Debug)]
 pub(super) struct Project {
-    root: PathBuf,
+    folder: ProjectFolder,
     target: ProgramTarget,
     flags: String,
-    /// The open lock file.
-    _lock: File,
 }
 
 impl Project {
@@ -46,24 +42,18 @@ impl Project {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
         let flags = flags(target.flags(target_cpu)?);
-        let root = project_folder("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
-        let make = || {
-            fs::create_dir_all(root.join("src"))?;
-            let lock = locked(&root)?;
-            replace(&root.join("Cargo.toml"), manifest(sources, &arguments.feature).as_bytes())?;
-            if let Some(lock) = sources.lock() {
-                // Keeps the versions that cargo adds for the program until the sources' lock file changes.
-                let (copy, versions) = (root.join("sources.lock"), fs::read(lock)?);
-                if fs::read(&copy).ok().as_ref() != Some(&versions) || !root.join("Cargo.lock").exists() {
-                    fs::write(root.join("Cargo.lock"), &versions)?;
-                    fs::write(&copy, &versions)?;
-                }
+        let folder = ProjectFolder::open("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
+        folder.replace("Cargo.toml", manifest(sources, &arguments.feature).as_bytes())?;
+        if let Some(lock) = sources.lock() {
+            // Keeps the versions that cargo adds for the program until the sources' lock file changes.
+            let versions = fs::read(&lock).context(|| format!("reading '{}'", lock.display()))?;
+            let is_known = fs::read(folder.path().join("sources.lock")).is_ok_and(|known| known == versions);
+            if !is_known || !folder.path().join("Cargo.lock").exists() {
+                folder.replace("Cargo.lock", &versions)?;
+                folder.replace("sources.lock", &versions)?;
             }
-            Ok(lock)
-        };
-        let lock = make().map_err(|error: std::io::Error| Error::from(error));
-        let lock = lock.context(|| format!("creating the project '{}'", root.display()))?;
-        Ok(Project { root, target: target.clone(), flags, _lock: lock })
+        }
+        Ok(Project { folder, target: target.clone(), flags })
     }
 
     /// Builds the program of some modules, the main one last, translated by `config` and linked with the kernels of
@@ -78,7 +68,7 @@ impl Project {
         config: Config,
         objects: &[StaticLibraryFile],
     ) -> Result<(PathBuf, Vec<String>)> {
-        let source = self.root.join("src");
+        let source = self.folder.path().join("src");
         let mut main = String::from("//! A program of translated modules.\n\n");
         let mut added = String::new();
         let (mut executables, mut libraries) = (Vec::new(), Vec::new());
@@ -97,9 +87,9 @@ impl Project {
             "\nfn main() -> std::process::ExitCode {{\n    \
                  incarnate::cli::program_main(std::env::args_os(), |builder| builder{added})\n}}\n"
         ));
-        replace(&source.join("main.rs"), main.as_bytes()).context(|| format!("writing to '{}'", source.display()))?;
+        self.folder.replace("src/main.rs", main.as_bytes())?;
         self.compile(&libraries)?;
-        Ok((self.target.program(&self.root.join("target"), PACKAGE), executables))
+        Ok((self.target.program(&self.folder.path().join("target"), PACKAGE), executables))
     }
 
     /// Compiles the project, with archives in its source folder.
@@ -108,25 +98,29 @@ impl Project {
         let mut offline = self.cargo("metadata");
         let offline = offline.args(["--offline", "--format-version=1"]).output().map_err(no_cargo)?.status.success();
         let mut build = self.cargo("rustc");
-        build.args(["--release", "--quiet"]).arg("--target-dir").arg(self.root.join("target"));
+        build.args(["--release", "--quiet"]).arg("--target-dir").arg(self.folder.path().join("target"));
         self.target.apply(&mut build);
         if offline {
             build.arg("--offline");
         }
         // The flags apply only to the program, so that the common dependencies are not rebuilt.
-        build.arg("--").arg(format!("-Lnative={}", self.root.join("src").display()));
+        build.arg("--").arg(format!("-Lnative={}", self.folder.path().join("src").display()));
         build.args(libraries.iter().map(|library| format!("-lstatic={library}")));
         // The compiler's messages go directly to standard error.
         let status = build.status().map_err(no_cargo)?;
         match status.success() {
             true => Ok(()),
-            false => Err(Error::internal(format!("cargo could not build '{}' ({status})", self.root.display()))),
+            false => {
+                let root = self.folder.path().display();
+                Err(Error::internal(format!("cargo could not build '{root}' ({status})")))
+            }
         }
     }
 
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.arg(command).arg("--manifest-path").arg(self.root.join("Cargo.toml")).current_dir(&self.root);
+        let root = self.folder.path();
+        cargo.arg(command).arg("--manifest-path").arg(root.join("Cargo.toml")).current_dir(root);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
         cargo
     }
@@ -153,29 +147,6 @@ fn manifest(sources: &Sources, features: &[String]) -> String {
     )
 }
 
-/// Returns the folder in the user's cache of the projects of a kind with equal options.
-pub(in super::super) fn project_folder(kind: &str, options: &impl Hash) -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    (options, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-    Ok(cache_folder()?.join(kind).join(format!("{:016x}", hasher.finish())))
-}
-
-/// Locks a project against other processes while the file is open.
-pub(in super::super) fn locked(root: &Path) -> std::io::Result<File> {
-    let lock = File::create(root.join("lock"))?;
-    wait_for(&lock)?;
-    Ok(lock)
-}
-
-/// Writes a file unless it is unchanged, because cargo compares modification times.
-pub(in super::super) fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|found| found == contents) {
-        return Ok(());
-    }
-    let mut file = File::create(path)?;
-    file.write_all(contents)
-}
-
 fn no_cargo(error: std::io::Error) -> Error {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let cargo: &OsStr = &cargo;
@@ -183,16 +154,4 @@ fn no_cargo(error: std::io::Error) -> Error {
         "cannot run '{}' ({error}): programs are built by Rust's tools, see https://rustup.rs",
         cargo.display()
     ))
-}
-
-/// Waits until no other process holds the lock.
-#[cfg(unix)]
-fn wait_for(lock: &File) -> std::io::Result<()> {
-    Ok(rustix::fs::flock(lock, rustix::fs::FlockOperation::LockExclusive)?)
-}
-
-/// Two concurrent builds of programs exclude each other here.
-#[cfg(not(unix))]
-fn wait_for(_: &File) -> std::io::Result<()> {
-    Ok(())
 }

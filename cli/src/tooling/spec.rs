@@ -111,8 +111,9 @@ pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecVa
                 let slot = slots.get(index..=index).unwrap_or_default();
                 let mut value = Vec::with_capacity(1);
                 parse_spec(slot, text.trim(), &mut files, &mut value)?;
-                let is_new =
-                    index >= values.len() && value.pop().is_some_and(|value| named.insert(index, value).is_none());
+                let value =
+                    value.pop().ok_or_else(|| Error::invalid_argument("the file has no array, or no further one"))?;
+                let is_new = index >= values.len() && named.insert(index, value).is_none();
                 if is_new { Ok(()) } else { Err(Error::invalid_argument("this name has a value already")) }
             }
             None if !named.is_empty() => Err(Error::invalid_argument("it has no name and follows values with names")),
@@ -435,8 +436,16 @@ mod tests {
         ] {
             assert_eq!(bytes(specs), [1, 2, 3, 4, 5], "{specs:?}");
         }
+        let folder = tempfile::tempdir().unwrap();
+        let array = folder.path().join("array.npy").display().to_string();
+        let mut file = Vec::new();
+        HostTensor { tensor: "i8".parse().unwrap(), bytes: vec![7] }.write_npy(&mut file).unwrap();
+        std::fs::write(&array, file).unwrap();
+        let (first, second) = (format!("*{array}"), format!("a_b=*{array}"));
         for (specs, why) in [
-            (&["c_d=1"][..], "`c_d` may be any of `c.d`, `c/d`"),
+            (&[first.as_str(), second.as_str()][..], "a_b=*"),
+            (&[&first, &second], "the file has no array, or no further one"),
+            (&["c_d=1"], "`c_d` may be any of `c.d`, `c/d`"),
             (&["e=1"], "`e` is neither a type such as 4x2xf32 nor a name: nothing is named `e`; the names are `a.b`"),
             (&["a.b=1", "a.b=1"], "has a value already"),
             (&["1", "a.b=1"], "has a value already"),

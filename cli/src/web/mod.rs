@@ -12,7 +12,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::{Config, Prefer};
 
 use super::Verdict;
-use super::build::{Sources, replace};
+use super::build::{ProjectFolder, Sources};
 use super::compile::CompilerArguments;
 use super::console::Console;
 use crate::tooling::atomic_file;
@@ -84,25 +84,22 @@ pub(super) fn web(arguments: &WebArguments, out: &mut Console) -> Result<Verdict
     Ok(Verdict::Success)
 }
 
-/// Builds the program in a cargo project in the user's cache, one for each set of sources and options, so that dependencies are compiled
-/// once. Returns it.
+/// Builds the program in a cargo project, one for each set of sources and options, so that dependencies are compiled once. Returns it.
 fn compile(arguments: &WebArguments) -> Result<Vec<u8>> {
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let features = arguments.target_features();
-    let root = super::build::project_folder("web", &(format!("{sources:?}"), features))?;
-    let context = || format!("creating the project '{}'", root.display());
-    fs::create_dir_all(root.join("src")).context(context)?;
-    let _lock = super::build::locked(&root).context(context)?;
-    replace(&root.join("Cargo.toml"), manifest(&sources).as_bytes()).context(context)?;
+    let folder = ProjectFolder::open("web", &(format!("{sources:?}"), features))?;
+    let root = folder.path();
+    folder.replace("Cargo.toml", manifest(&sources).as_bytes())?;
     if let Some(lock) = sources.lock().filter(|_| !root.join("Cargo.lock").exists()) {
-        fs::copy(lock, root.join("Cargo.lock")).context(context)?;
+        fs::copy(lock, root.join("Cargo.lock")).context(|| format!("creating the project '{}'", root.display()))?;
     }
     let config = Config::new().out_dir(root.join("src")).module_name("model").prefer(Prefer::Portable);
     let config = config.target_features(&[]).reassociate(arguments.reassociate).unfuse(!arguments.fused);
     config.architecture("wasm32").compile(&arguments.file)?;
     let main = "//! A translated model.\n\nmod model;\n\nincarnate::web_program!(crate::model);\n";
-    replace(&root.join("src/lib.rs"), main.as_bytes()).context(context)?;
-    cargo(&root, features)?;
+    folder.replace("src/lib.rs", main.as_bytes())?;
+    cargo(root, features)?;
     let program = root.join("target").join(TARGET).join("release/incarnate_web_program.wasm");
     fs::read(&program).context(|| format!("reading '{}'", program.display()))
 }

@@ -87,3 +87,39 @@ fn build_reports_missing_tools() {
     assert!(error.contains("cargo could not build"), "{error}");
     assert!(!Path::new(&target).exists());
 }
+
+/// A cache is a help, and no condition: without one, programs are built in a temporary folder.
+#[test]
+#[cfg(unix)]
+fn programs_are_built_without_a_cache() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let scratch = Scratch::new("build-no-cache");
+    let (cargo, temporary, file) = (scratch.path("cargo"), scratch.path("tmp"), scratch.path("file"));
+    fs::create_dir(&temporary).expect("a folder");
+    fs::write(&file, "where the cache should be").expect("a file");
+    // Stands for cargo: writes the programs of `build` and of `web`.
+    let script = "#!/bin/sh\n[ \"$1\" = metadata ] && exit\nfor name in release/incarnate-program \
+                  wasm32-unknown-unknown/release/incarnate_web_program.wasm; do\n  mkdir -p \"target/${name%/*}\"\n  \
+                  echo program > \"target/$name\"\ndone\n";
+    fs::write(&cargo, script).expect("a file");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("permissions");
+    for (command, output) in [("build", "program"), ("web", "package")] {
+        for cache in [None, Some(&file)] {
+            let mut program = program::incarnate();
+            program.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"));
+            program.args([command, "scalars/vmvx.vmfb", "-o", &scratch.path(output)]);
+            for name in ["XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"] {
+                program.env_remove(name);
+            }
+            program.envs(cache.map(|file| ("XDG_CACHE_HOME", file)));
+            let output = program.env("TMPDIR", &temporary).env("CARGO", &cargo).output().expect("the command line");
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && error.lines().count() == 1, "{command}: {error}");
+            assert!(error.starts_with("note: compiled dependencies of programs are not kept: "), "{error}");
+            assert_eq!(fs::read_dir(&temporary).expect("the folder").count(), 0);
+        }
+    }
+    assert_eq!(fs::read_to_string(scratch.path("program")).expect("the program"), "program\n");
+    assert_eq!(fs::read_to_string(scratch.path("package/package.wasm")).expect("the program"), "program\n");
+}

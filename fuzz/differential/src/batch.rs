@@ -1,6 +1,6 @@
-//! Translates many programs into one crate, compiles it, and runs it.
+//! Translates many programs into the sources of the package `incarnate-differential-batch`, compiles that, and runs it.
 //!
-//! The crate's `main` calls [`compare`], which generates the programs again from their seeds.
+//! Its `main` calls [`compare`], which generates the programs again from their seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -83,7 +83,7 @@ fn compare_one(seed: u64, make: Make, library: Make) -> Result<(usize, usize), S
 /// The settings of batches.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// The folder of the generated crate.
+    /// The folder of the programs' sources, in `src`, and of the linter's crate.
     pub folder: PathBuf,
     /// Optimisation level of the translated code.
     pub opt_level: u32,
@@ -93,7 +93,7 @@ impl Workshop {
     /// Generates, compiles and runs the programs of some seeds.
     ///
     /// # Errors
-    /// Errors of generating and running the crate.
+    /// Errors of writing and compiling the sources, and of running the package's program.
     pub fn batch(&self, seeds: impl Iterator<Item = u64>) -> io::Result<Report> {
         let mut report = Report::default();
         let mut programs = BTreeMap::new();
@@ -127,7 +127,7 @@ impl Workshop {
         Ok(report)
     }
 
-    /// Writes the crate.
+    /// Writes the sources of the package.
     fn write(&self, programs: &BTreeMap<u64, Source>, library: &Source) -> io::Result<()> {
         let sources = self.sources()?;
         let mut main = String::from("mod library;\n");
@@ -149,7 +149,7 @@ impl Workshop {
     /// Translates, compiles and runs the programs of [`deep`].
     ///
     /// # Errors
-    /// Errors of generating and running the crate, and the compiler's.
+    /// Errors of writing and compiling the sources, and of running the package's program.
     pub fn deep(&self) -> io::Result<bool> {
         let sources = self.sources()?;
         let mut main = String::new();
@@ -270,7 +270,7 @@ impl Workshop {
         program.map(|path| Ok(path.into())).ok_or_else(|| io::Error::other("cargo names no program"))
     }
 
-    /// Runs the crate's program as often as it takes, as a program that crashes ends the process.
+    /// Runs the package's program as often as it takes, as a program that crashes ends the process.
     fn run(&self, program: &Path, report: &mut Report) -> io::Result<()> {
         let mut done: BTreeSet<u64> = BTreeSet::new();
         loop {
@@ -331,13 +331,51 @@ fn prepare(seed: u64) -> Result<Option<Source>, String> {
 /// Returns the compiler's errors, by program.
 fn errors_by_seed(errors: &str) -> BTreeMap<u64, String> {
     let mut by_seed: BTreeMap<u64, String> = BTreeMap::new();
+    // Sources are included by their absolute paths: `--> /tmp/batch/src/p5.rs:10:3`.
+    let seed_in = |line: &str| {
+        let (_, path) = line.split_once("--> ")?;
+        path.rsplit_once("/src/p")?.1.split(['.', '/']).next()?.parse().ok()
+    };
     for error in errors.split("\n\n") {
-        let seed = error.split("--> src/p").nth(1).and_then(|rest| rest.split(['.', '/']).next()?.parse().ok());
-        if let Some(seed) = seed
+        if let Some(seed) = error.lines().find_map(seed_in)
             && error.contains("error")
         {
             by_seed.entry(seed).or_insert_with(|| format!("    does not compile:\n{error}\n"));
         }
     }
     by_seed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The form in which rustc names the sources of a program that is included by its path.
+    const ERRORS: &str = "\
+error[E0308]: mismatched types
+  --> /home/me/src/project/target/batch/src/p5.rs:10:18
+   |
+10 |     let x: i32 = \"\";
+   |            ---   ^^ expected `i32`, found `&str`
+   |            |
+   |            expected due to this
+
+warning: unused variable: `y`
+ --> /home/me/src/project/target/batch/src/p6.rs:1:5
+
+error[E0425]: cannot find value `z` in this scope
+ --> /home/me/src/project/target/batch/src/p70.chunks/0.rs:2:3
+  |
+2 |   z
+  |   ^ not found in this scope
+
+error: aborting due to 2 previous errors; 1 warning emitted
+";
+
+    #[test]
+    fn errors_belong_to_the_programs_of_their_paths() {
+        let found = errors_by_seed(ERRORS);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [5, 70]);
+        assert!(found.values().all(|error| error.starts_with("    does not compile:\nerror[")), "{found:?}");
+    }
 }

@@ -1,18 +1,19 @@
 //! The compiled models in the user's cache.
 //!
 //! An entry is the file `models/KEY/CHECKSUM/NAME.vmfb`. The key stands for all inputs of the compilation, and the checksum for the
-//! contents of the module, so that a damaged entry is none. Entries appear by a rename of a folder whose name no other process
-//! has. Process ids are not unique: containers that share a cache may each have a process of the same id.
+//! contents of the module, so that a damaged entry is none. Both are [hashes](Hash). Entries appear by a rename of a folder whose name
+//! no other process has. Process ids are not unique: containers that share a cache may each have a process of the same id.
 
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use incarnate_bytecode::{Error, Result};
 use tempfile::{Builder, TempDir};
 
-use super::source::hash_of_file;
+use super::hash::Hash;
 use super::with_path;
 
 /// Returns Incarnate's folder in the user's cache.
@@ -26,6 +27,11 @@ pub fn cache_folder() -> Result<PathBuf> {
     let none = || Error::failed_precondition("the user's cache folder is unknown: set XDG_CACHE_HOME");
     Ok(base.ok_or_else(none)?.join("incarnate"))
 }
+
+/// The prefix of the names of scratch folders.
+const SCRATCH: &str = ".scratch-";
+/// The age of a scratch folder whose process has ended: no compilation takes a day.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder of compiled models. It need not exist.
 #[derive(Debug)]
@@ -44,8 +50,8 @@ impl Cache {
         entries.sort();
         entries.into_iter().find_map(|entry| {
             let module = entry.join(file_name(name));
-            let found = hash_of_file(&module);
-            if found.as_ref().is_ok_and(|hash| entry.ends_with(checksum(*hash))) {
+            let found = Hash::of_file(&module);
+            if found.as_ref().is_ok_and(|hash| entry.ends_with(hash)) {
                 return Some(module);
             }
             let is_damaged = match found {
@@ -62,7 +68,7 @@ impl Cache {
 
     /// Moves a module from a scratch folder of the cache to the entry of a key. After an error it is where it was.
     pub(super) fn keep(&self, scratch: &Scratch, module: &Path, key: &str, name: &str) -> Result<PathBuf> {
-        let sum = checksum(with_path(hash_of_file(module), "reading", module)?);
+        let sum = with_path(Hash::of_file(module), "reading", module)?;
         let complete = scratch.path(&sum);
         with_path(fs::create_dir(&complete), "creating", &complete)?;
         let within = complete.join(file_name(name));
@@ -91,11 +97,30 @@ impl Cache {
         Ok(entry.join(file_name(name)))
     }
 
-    /// Creates an empty folder in the cache.
+    /// Removes scratch folders that no compilation has written to for a long time. Those that cannot be removed stay.
+    fn remove_abandoned(&self) {
+        let is_abandoned = |entry: &fs::DirEntry| {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|time| time.elapsed().ok());
+            entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes())
+                && age.is_some_and(|age| age > ABANDONED)
+        };
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten().filter(is_abandoned) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+
+    /// Returns an error if files in the cache cannot be written.
+    pub(super) fn probe(&self) -> Result<()> {
+        with_path(probe(&self.0), "writing to", &self.0)
+    }
+
+    /// Creates an empty folder in the cache. Removes those of processes that were ended.
     pub(super) fn scratch(&self) -> Result<Scratch> {
         with_path(fs::create_dir_all(&self.0), "creating", &self.0)?;
+        self.remove_abandoned();
         let mut builder = Builder::new();
-        builder.prefix(".scratch-");
+        builder.prefix(SCRATCH);
         // What is moved out of it has the permissions of an ordinary new folder.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
@@ -107,8 +132,11 @@ fn file_name(name: &str) -> String {
     format!("{name}.vmfb")
 }
 
-fn checksum(hash: u128) -> String {
-    format!("{hash:032x}")
+/// Writes to a file in a folder, and removes it. A file system without space may still create empty files.
+pub(super) fn probe(folder: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&[0; 1 << 16])?;
+    file.flush()
 }
 
 /// A folder that no other process has, and that is removed when the value is dropped.
@@ -189,6 +217,28 @@ mod tests {
         assert_eq!(cache.find("key", "net"), None);
         keep(&cache, &cache.scratch().unwrap(), "module", "key");
         assert_eq!(contents(&cache, "key").as_deref(), Some("module"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn folders_of_ended_processes_are_removed() {
+        let (_folder, cache) = cache();
+        let (ended, running) = (cache.scratch().unwrap(), cache.scratch().unwrap());
+        let entry = keep(&cache, &running, "module", "key");
+        for folder in [ended.folder(), &cache.0.join("key")] {
+            let old = std::time::SystemTime::now() - 2 * ABANDONED;
+            fs::File::open(folder).unwrap().set_modified(old).unwrap();
+        }
+        let new = cache.scratch().unwrap();
+        assert_eq!([&ended, &running, &new].map(|scratch| scratch.folder().exists()), [false, true, true]);
+        assert!(entry.exists());
+    }
+
+    #[test]
+    fn folders_that_cannot_be_written_are_found() {
+        let (folder, cache) = cache();
+        assert!(probe(folder.path()).is_ok() && cache.probe().is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

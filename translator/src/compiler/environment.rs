@@ -13,7 +13,8 @@ use std::process::Command;
 use incarnate_bytecode::{Error, Result};
 use tempfile::{Builder, NamedTempFile};
 
-use super::{PROGRAM, cache_folder, in_path, run, with_path};
+use super::process::{in_path, run};
+use super::{PROGRAM, cache_folder, with_path};
 
 /// The packages from PyPI that are installed.
 pub const PACKAGES: [&str; 2] = ["iree-base-compiler==3.13.0", "onnx==1.23.2"];

@@ -1,7 +1,8 @@
 //! Why the compiler or the importer failed, by what it wrote.
 //!
 //! The compiler writes `FILE:LINE:COLUMN: error: TEXT` about a model. `FILE` is the model, or what the model says that an operation
-//! comes from, such as a Python program. Anything else is about the compiler, its files or its flags.
+//! comes from, such as a Python program. Below it may stand the line of the file, or operations of the model. Anything else is about
+//! the compiler, its files or its flags.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::process::{ExitStatus, Output};
 
 use incarnate_bytecode::{Error, StatusCode};
 
+use super::cache::probe;
 use super::{IMPORTER, INSTALL, ModelFormat, PROGRAM, onnx};
 
 /// The most letters of a model's line that an error shows.
@@ -16,12 +18,11 @@ const SHOWN_OF_LINE: usize = 120;
 /// The most letters of a program's message that an error shows.
 const SHOWN_OF_MESSAGE: usize = 500;
 
-/// What operating systems say of files, and what that is. LLVM writes the same words.
-const FILE_ERRORS: [(&str, StatusCode); 11] = [
-    ("No space left on device", StatusCode::ResourceExhausted),
-    ("not enough space on the disk", StatusCode::ResourceExhausted),
-    ("Disk quota exceeded", StatusCode::ResourceExhausted),
-    ("File too large", StatusCode::ResourceExhausted),
+/// What operating systems say of a file system without space. LLVM writes the same words.
+const FULL_DISK: [&str; 4] =
+    ["No space left on device", "not enough space on the disk", "Disk quota exceeded", "File too large"];
+/// What operating systems say of files and memory, and what that is.
+const FILE_ERRORS: [(&str, StatusCode); 7] = [
     ("Too many open files", StatusCode::ResourceExhausted),
     ("Cannot allocate memory", StatusCode::ResourceExhausted),
     ("Permission denied", StatusCode::PermissionDenied),
@@ -31,8 +32,10 @@ const FILE_ERRORS: [(&str, StatusCode); 11] = [
     ("Bad file descriptor", StatusCode::Unavailable),
 ];
 
+/// What the compiler says before the frames of a crash.
+const STACK_DUMP: &str = "Stack dump:";
 /// What the compiler says in each of its crashes. It is no reason.
-const BOILERPLATE: [&str; 3] = ["Please report issues", "PLEASE submit a bug report", "Stack dump:"];
+const BOILERPLATE: [&str; 3] = ["Please report issues", "PLEASE submit a bug report", STACK_DUMP];
 
 /// A model as the compiler read it.
 #[derive(Clone, Copy, Debug)]
@@ -47,27 +50,113 @@ pub(super) struct Subject<'a> {
     pub(super) nodes: &'a [onnx::Node],
 }
 
+/// A line of a program's standard error.
+#[derive(Clone, Copy, Debug)]
+struct Message<'t> {
+    text: &'t str,
+    kind: Kind,
+    /// It begins with a location in the model, or in what the model comes from.
+    is_located: bool,
+}
+
+/// The kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It says that it is an error.
+    Error,
+    /// A warning, a remark or a note.
+    Remark,
+    /// It does not say.
+    Unknown,
+}
+
+/// Returns the messages of a program, without the lines of files and the operations below those with a location.
+fn messages(text: &str) -> Vec<Message<'_>> {
+    let mut is_below_location = false;
+    let lines = text.lines().filter_map(|line| {
+        let (kind, is_located) = kind(line);
+        let is_excerpt = is_below_location && !is_located && !is_of_program(line);
+        is_below_location = is_located || is_excerpt;
+        (!is_excerpt).then_some(Message { text: line, kind, is_located })
+    });
+    lines.collect()
+}
+
+/// Returns the kind of a line `KIND: TEXT`, `PROGRAM: KIND: TEXT` or `LOCATION: KIND: TEXT`, and whether it begins with a location. What
+/// follows the first kind is text.
+fn kind(line: &str) -> (Kind, bool) {
+    let mut kinds = line.match_indices(": ").filter_map(|(end, _)| {
+        let before = line.get(..end)?;
+        let (location, word) = before.rsplit_once(": ").unwrap_or(("", before));
+        let kind = match word {
+            "warning" | "remark" | "note" => Kind::Remark,
+            "error" | "fatal error" => Kind::Error,
+            // A class of Python.
+            word if word.ends_with("Warning") => Kind::Remark,
+            word if word.ends_with("Error") || word.ends_with("ERROR") => Kind::Error,
+            _ => return None,
+        };
+        // The name in a location may have colons.
+        let is_within_location = location.starts_with("loc(") && !location.ends_with(')');
+        (!is_within_location).then(|| (kind, is_location(location)))
+    });
+    kinds.next().unwrap_or((Kind::Unknown, false))
+}
+
+/// Returns true for `FILE:LINE:COLUMN`, `FILE:LINE` and `loc(...)`.
+fn is_location(text: &str) -> bool {
+    let number = text.rsplit_once(':').map(|(_, number)| number);
+    text.starts_with("loc(") || number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Returns true for `PROGRAM: TEXT`, which is no line of a model: that has punctuation, or spaces in front.
+fn is_of_program(line: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | '_' | '-' | '+' | '/' | '\\' | ':');
+    let program = line.split_once(": ").map_or("", |row| row.0);
+    !program.is_empty() && !program.starts_with(' ') && !program.starts_with("//") && program.chars().all(is_plain)
+}
+
+/// Returns true if a compiler refused the text that it was given: it did not crash, and had the files and the memory that it needs.
+pub(super) fn is_refusal(done: &Output) -> bool {
+    let text = String::from_utf8_lossy(&done.stderr);
+    let is_crash = signal(done.status).is_some() || text.contains(STACK_DUMP);
+    !done.status.success() && !is_crash && file_error(&messages(&text)).is_none()
+}
+
+/// Returns true for the error of a file system without space.
+pub(super) fn is_full_disk(error: &Error) -> bool {
+    let text = error.to_string();
+    error.code() == StatusCode::ResourceExhausted && FULL_DISK.iter().any(|words| text.contains(words))
+}
+
 /// Returns the error of a compiler that failed.
 pub(super) fn of_compiler(done: &Output, subject: &Subject<'_>) -> Error {
     let text = String::from_utf8_lossy(&done.stderr);
-    if let Some((line, code)) = file_error(&text) {
+    let messages = messages(&text);
+    if let Some((line, code)) = file_error(&messages) {
         return Error::new(code, format!("{PROGRAM}: {}{}", shortened(reason_in(line), SHOWN_OF_MESSAGE), temporary()));
     }
     let signal = signal(done.status);
-    let first = text.lines().find(|line| line.contains("error: ") && !is_remark(line));
-    match (first, signal) {
-        (Some(line), None) if !text.contains("Stack dump:") => of_line(line, subject),
-        _ if signal.is_some() || text.contains("Stack dump:") => ended(&text, signal),
-        _ => {
-            let status = || format!("ended with {} and without a message", done.status);
-            let line = text.lines().map(reason_in).find(|line| !line.is_empty() && !is_remark(line));
-            let why = line.map_or_else(status, |line| shortened(line, SHOWN_OF_MESSAGE));
-            // The program's name is often the first word.
-            let why = why.strip_prefix(&format!("{PROGRAM}: ")).unwrap_or(&why);
-            let new = if line.is_some() { Error::invalid_argument } else { Error::internal };
-            new(format!("{PROGRAM}: {why}"))
-        }
+    if signal.is_some() || text.contains(STACK_DUMP) {
+        return ended(&messages, text.contains(STACK_DUMP), signal);
     }
+    if let Some(first) = messages.iter().find(|message| message.kind == Kind::Error) {
+        return of_line(first.text, subject);
+    }
+    match reasons(&messages).next() {
+        Some(line) => {
+            // The program's name is often the first word.
+            let line = line.strip_prefix(&format!("{PROGRAM}: ")).unwrap_or(line);
+            Error::invalid_argument(format!("{PROGRAM}: {}", shortened(line, SHOWN_OF_MESSAGE)))
+        }
+        None => Error::internal(format!("{PROGRAM}: ended with {} and without a message", done.status)),
+    }
+}
+
+/// Returns the messages that are no remarks, without what every crash says.
+fn reasons<'t>(messages: &[Message<'t>]) -> impl Iterator<Item = &'t str> {
+    let reasons = messages.iter().filter(|message| message.kind != Kind::Remark);
+    reasons.map(|message| reason_in(message.text)).filter(|line| !line.is_empty())
 }
 
 /// Returns the error of an importer that failed: the exception of a Python traceback, which has several lines where it shows a
@@ -92,8 +181,8 @@ pub(super) fn of_importer(done: &Output) -> Error {
         [first, .., last] => format!("{last} (because of {})", shortened(first, SHOWN_OF_LINE)),
     };
     let text = format!("{IMPORTER}: {}", shortened(&raised, SHOWN_OF_MESSAGE));
-    match (file_error(&raised), signal(done.status)) {
-        (Some((_, code)), _) => Error::new(code, text),
+    match (file_code(&raised), signal(done.status)) {
+        (Some(code), _) => Error::new(code, text),
         (None, Some(signal)) if exceptions.is_empty() => Error::internal(format!("{IMPORTER} was ended by {signal}")),
         _ => Error::invalid_argument(text),
     }
@@ -135,39 +224,32 @@ fn of_line(line: &str, subject: &Subject<'_>) -> Error {
     })
 }
 
-/// Returns the error of a compiler that a signal ended.
-fn ended(text: &str, signal: Option<Signal>) -> Error {
-    let first = text.lines().map(reason_in).find(|line| !line.is_empty() && !is_remark(line) && !line.starts_with('#'));
+/// Returns the error of a compiler that a signal ended, or that wrote the frames of a crash.
+fn ended(messages: &[Message<'_>], is_dumped: bool, signal: Option<Signal>) -> Error {
+    let first = reasons(messages).find(|line| !line.starts_with('#'));
     let first = first.map(|line| format!(": {}", shortened(line, SHOWN_OF_MESSAGE))).unwrap_or_default();
-    let signal = signal.map_or_else(|| "a signal".to_owned(), |signal| signal.to_string());
-    if signal == Signal(KILLED).to_string() {
+    if signal == Some(KILLED) {
         let why = "the system kills programs where memory is short";
-        return Error::aborted(format!("{PROGRAM} was ended by {signal}; {why}{first}"));
+        return Error::aborted(format!("{PROGRAM} was ended by {KILLED}; {why}{first}"));
     }
-    let is_crash = text.contains("Stack dump:") || CRASHES.iter().any(|number| Signal(*number).to_string() == signal);
+    let is_crash = is_dumped || signal.is_some_and(|signal| CRASHES.contains(&signal));
+    let signal = signal.map_or_else(|| "a signal".to_owned(), |signal| signal.to_string());
     let why = if is_crash { ", a bug of the compiler that this model provokes" } else { "" };
     Error::internal(format!("{PROGRAM} was ended by {signal}{why}{first}"))
 }
 
-/// Returns the first line about a file of the compiler itself, and what it says. Lines with a location show parts of the model.
-fn file_error(text: &str) -> Option<(&str, StatusCode)> {
-    text.lines().filter(|line| !is_located(line)).find_map(|line| {
-        let row = FILE_ERRORS.iter().find(|row| line.contains(row.0))?;
-        Some((line, row.1))
-    })
+/// Returns the first line about a file of the compiler itself, and what it says.
+fn file_error<'t>(messages: &[Message<'t>]) -> Option<(&'t str, StatusCode)> {
+    let mut own = messages.iter().filter(|message| !message.is_located && message.kind != Kind::Remark);
+    own.find_map(|message| Some((message.text, file_code(message.text)?)))
 }
 
-/// Returns true for `FILE:LINE:COLUMN: KIND: TEXT`.
-fn is_located(line: &str) -> bool {
-    ["error", "warning", "remark", "note"].iter().any(|kind| {
-        let before = line.split_once(&format!(": {kind}: ")).map(|row| row.0);
-        before.and_then(|before| before.rsplit(':').next()).is_some_and(|column| column.parse::<u32>().is_ok())
-    })
-}
-
-/// Returns true for lines that are no errors.
-fn is_remark(line: &str) -> bool {
-    ["warning: ", "remark: ", "note: "].iter().any(|kind| line.contains(kind))
+/// Returns what a text says of a file.
+fn file_code(text: &str) -> Option<StatusCode> {
+    if FULL_DISK.iter().any(|words| text.contains(words)) {
+        return Some(StatusCode::ResourceExhausted);
+    }
+    FILE_ERRORS.iter().find(|row| text.contains(row.0)).map(|row| row.1)
 }
 
 /// Returns the part of a line before what every crash says, which LLVM writes without a line feed.
@@ -179,8 +261,8 @@ fn reason_in(line: &str) -> &str {
 /// Returns what is wrong with the folder of temporary files, if it is.
 fn temporary() -> String {
     let folder = std::env::temp_dir();
-    match tempfile::tempfile_in(&folder) {
-        Ok(_) => String::new(),
+    match probe(&folder) {
+        Ok(()) => String::new(),
         Err(error) => {
             let set = "set TMPDIR to one that can be written";
             format!(" (the folder of temporary files, '{}', cannot be used: {error}; {set})", folder.display())
@@ -192,47 +274,59 @@ fn temporary() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Signal(i32);
 
-/// SIGKILL.
-const KILLED: i32 = 9;
+const KILLED: Signal = Signal(9);
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
-const CRASHES: [i32; 6] = [4, 5, 6, 7, 8, 11];
+const CRASHES: [Signal; 6] = [Signal(4), Signal(5), Signal(6), Signal(7), Signal(8), Signal(11)];
+
+impl Signal {
+    /// The signals that end programs, with their names.
+    const NAMES: [(Signal, &str); 15] = [
+        (Signal(1), "SIGHUP"),
+        (Signal(2), "SIGINT"),
+        (Signal(3), "SIGQUIT"),
+        (Signal(4), "SIGILL"),
+        (Signal(5), "SIGTRAP"),
+        (Signal(6), "SIGABRT"),
+        (Signal(7), "SIGBUS"),
+        (Signal(8), "SIGFPE"),
+        (KILLED, "SIGKILL"),
+        (Signal(11), "SIGSEGV"),
+        (Signal(13), "SIGPIPE"),
+        (Signal(15), "SIGTERM"),
+        (Signal(24), "SIGXCPU"),
+        (Signal(25), "SIGXFSZ"),
+        (Signal(31), "SIGSYS"),
+    ];
+
+    fn name(self) -> Option<&'static str> {
+        Signal::NAMES.iter().find(|row| row.0 == self).map(|row| row.1)
+    }
+}
 
 impl std::fmt::Display for Signal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(i32, &str); 12] = [
-            (1, "SIGHUP"),
-            (2, "SIGINT"),
-            (4, "SIGILL"),
-            (5, "SIGTRAP"),
-            (6, "SIGABRT"),
-            (7, "SIGBUS"),
-            (8, "SIGFPE"),
-            (KILLED, "SIGKILL"),
-            (11, "SIGSEGV"),
-            (15, "SIGTERM"),
-            (24, "SIGXCPU"),
-            (25, "SIGXFSZ"),
-        ];
-        match NAMES.iter().find(|row| row.0 == self.0) {
-            Some((_, name)) => f.write_str(name),
+        match self.name() {
+            Some(name) => f.write_str(name),
             None => write!(f, "signal {}", self.0),
         }
     }
 }
 
 /// Returns the signal that ended a program, or that its status is made of: `iree-compile` is a Python script, whose status is the
-/// negative number of the signal that ended the compiler, as 8 bits; a shell adds 128.
+/// negative number of the signal that ended the compiler, as 8 bits; a shell adds 128. The status 255 is what programs return for any
+/// error.
 fn signal(status: ExitStatus) -> Option<Signal> {
     #[cfg(unix)]
     let own = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]
     let own = None;
     let of_code = |code: i32| match code {
-        192..=255 => Some(256 - code),
-        129..=191 => Some(code - 128),
+        192..=254 => Some(Signal(256 - code)),
+        129..=191 => Some(Signal(code - 128)),
         _ => None,
     };
-    own.or_else(|| status.code().filter(|_| cfg!(unix)).and_then(of_code)).map(Signal)
+    let of_code = |code| of_code(code).filter(|signal| signal.name().is_some());
+    own.map(Signal).or_else(|| status.code().filter(|_| cfg!(unix)).and_then(of_code))
 }
 
 /// The start of a text that may hold megabytes of weights.
@@ -307,9 +401,58 @@ mod tests {
         let full = "iree-lld: error: net.o: section header table goes past the end of the file\n\
                     net.mlir:2:8: error: failed to link executable\nLLVM ERROR: IO failure on output stream: No space left on device\n";
         assert_error(compiler(1, full), StatusCode::ResourceExhausted, "IO failure on output stream: No space left");
-        // A model may say the same.
-        let quoted = "net.mlir:3:1: error: no `No space left on device`";
-        assert_error(compiler(1, quoted), StatusCode::InvalidArgument, "line 3 (`second.op`): no `No space");
+        // A model may say the same, also where the compiler quotes it, and so may a warning of another program.
+        let space = "No space left on device";
+        for text in [
+            format!("net.mlir:3:1: error: no `{space}`"),
+            format!("net.mlir:3:1: error: no `{space}`\n\"x.y\"() {{msg = \"a: {space}\"}}\n^\n"),
+            format!(
+                "net.mlir:3:1: error: no `{space}`\nfunc.func @f(%x: i32 {{a.b = \"{space}\"}}) {{\n// a: {space}\n{space}\n"
+            ),
+            format!(
+                "/bin/bash: warning: setlocale: LC_ALL: cannot change locale (x): {space}\nnet.mlir:3:1: error: no `{space}`"
+            ),
+            format!("warning: {space}\nx.py:1: UserWarning: {space}\n  {space}\nnet.mlir:3:1: error: no `{space}`"),
+        ] {
+            assert_error(compiler(1, &text), StatusCode::InvalidArgument, "line 3 (`second.op`): no `No space");
+            assert!(is_refusal(&done(1, &text)), "{text}");
+        }
+        // Behind an excerpt, programs go on.
+        for line in [
+            "LLVM ERROR",
+            "failed to generate temporary file",
+            "/opt/x/iree-lld: line 3: cd",
+            "C:\\iree-lld.exe: error",
+        ] {
+            let text = format!("net.mlir:3:1: error: odd\n  second.op\n  ^\n{line}: {space}\n");
+            assert_error(compiler(1, &text), StatusCode::ResourceExhausted, &format!("{line}: {space}"));
+            assert!(!is_refusal(&done(1, &text)));
+        }
+    }
+
+    #[test]
+    fn only_file_systems_are_full_disks() {
+        let error = |text: &str| {
+            let subject =
+                Subject { source: Path::new(""), named: Path::new(""), format: ModelFormat::Mlir, nodes: &[] };
+            of_compiler(&done(1, text), &subject)
+        };
+        assert!(is_full_disk(&error("LLVM ERROR: x: Disk quota exceeded")));
+        for other in
+            ["LLVM ERROR: Cannot allocate memory", "x: Too many open files", "x:1:1: error: Disk quota exceeded"]
+        {
+            assert!(!is_full_disk(&error(other)), "{other}");
+        }
+    }
+
+    /// The first kind of a line counts.
+    #[test]
+    fn errors_may_speak_of_notes() {
+        let invalid = StatusCode::InvalidArgument;
+        let text = "net.mlir:2:3: warning: no error: none\nnet.mlir:3:1: error: a note: and a warning: of others\n";
+        assert_error(compiler(1, text), invalid, "line 3 (`second.op`): a note: and a warning: of others");
+        assert_error(compiler(1, "loc(\"a: note: b\"): error: no\n"), invalid, "loc(\"a: note: b\"): error: no");
+        assert_error(compiler(1, "iree-lld: fatal error: a note: b\n"), invalid, "iree-lld: fatal error: a note: b");
     }
 
     #[test]
@@ -323,6 +466,11 @@ mod tests {
         let (code, error) = compiler(241, "");
         assert!(code == StatusCode::Internal && error.ends_with("was ended by SIGTERM"), "{error}");
         assert_error(compiler(1, ""), StatusCode::Internal, "without a message");
+        // These are no signals of programs.
+        for code in [255, 128, 160, 200] {
+            let (found, error) = compiler(code, "no license");
+            assert!(found == StatusCode::InvalidArgument && error.ends_with("iree-compile: no license"), "{error}");
+        }
         let flag = "iree-compile: Unknown command line argument '--x'.  Try: 'iree-compile --help'\n";
         assert_error(
             compiler(1, flag),

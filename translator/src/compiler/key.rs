@@ -6,28 +6,26 @@
 //! | the name of the model, which is in the module | itself |
 //! | what is done to MLIR text before it is compiled | [`PREPARATION`] |
 //! | the target and the flags | the compiler's arguments |
-//! | the compiler; for ONNX, the importer | paths, and what tells one installation from another |
-//! | the environment | the variables of [`VARIABLES`] and [`PREFIXES`] |
+//! | the compiler; for ONNX, the importer; for MLIR bytecode, the printer | paths, and what tells one installation from another |
+//! | the environment | the variables of [`LOADING`] and [`PREFIXES`] |
 //! | this machine | its architecture and system; where an argument says `host`, [the processor](processor::identity) |
-//! | files that a flag names | not at all: [such a compilation](names_files) takes nothing from the cache |
+//! | files that a [flag](flags_name_files) or the [model](model_names_files) names | not at all: their compilations take nothing from the cache |
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use incarnate_bytecode::Result;
 
+use super::hash::Hash;
 use super::prepare::PREPARATION;
+use super::process::{LOADING, PREFIXES, environment, run};
 use super::processor;
-use super::source::{hash_of, hash_of_texts};
-
-/// Variables that change which libraries and packages the programs load.
-const VARIABLES: [&str; 6] =
-    ["PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"];
-/// Prefixes of variables that the compiler reads: its own, those of LLVM, and those of installations for GPUs.
-const PREFIXES: [&str; 7] = ["IREE_", "LLVM_", "MLIR_", "CUDA_", "ROCM_", "HIP_", "VULKAN_"];
+use super::source::hash_of;
 
 /// The inputs of a compilation beside the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,40 +34,45 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Collects the inputs of a compilation by `programs` with the given arguments.
+    /// Collects the inputs of a compilation by `programs`, of which the compiler is the first, with the given arguments.
     pub(super) fn new(name: &str, arguments: &[String], programs: &[&Path]) -> Inputs {
-        let environment = variables(env::vars_os());
+        let environment = variables(environment());
         Inputs::with(name, arguments, programs, &environment, &processor::identity())
     }
 
     fn with(name: &str, arguments: &[String], programs: &[&Path], environment: &str, processor: &str) -> Inputs {
         let is_for_host = arguments.iter().any(|argument| argument.ends_with("=host") || argument == "host");
-        let mut texts =
-            vec![env!("CARGO_PKG_VERSION").to_owned(), PREPARATION.to_owned(), name.to_owned(), arguments.join("\n")];
+        let mut texts = vec![env!("CARGO_PKG_VERSION").to_owned(), PREPARATION.to_owned(), name.to_owned()];
+        texts.push(arguments.len().to_string());
+        texts.extend_from_slice(arguments);
         texts.push(environment.to_owned());
         texts.push(format!("{} {}", env::consts::ARCH, env::consts::OS));
         texts.push(if is_for_host { processor.to_owned() } else { String::new() });
+        texts.extend(programs.first().map(|compiler| version(compiler)));
         texts.extend(programs.iter().map(|program| installation(program)));
         Inputs { texts }
     }
 
-    /// Returns 128 bits in hexadecimal for these inputs and a model.
+    /// Returns the hash of these inputs and a model.
     ///
     /// # Errors
     /// Errors of reading the model.
     pub(super) fn key(&self, model: &Path) -> Result<String> {
-        let model = format!("{:032x}", hash_of(model)?);
+        let model = hash_of(model)?;
         let texts = self.texts.iter().map(String::as_str).chain([model.as_str()]);
-        Ok(format!("{:032x}", hash_of_texts(texts)))
+        Ok(Hash::of_texts(texts))
     }
 }
 
 /// Parts of the names of flags whose values are files or folders.
-const OF_FILES: [&str; 7] = ["dump", "path", "file", "export", "import", "output", "library"];
+const OF_FILES: [&str; 9] =
+    ["dump", "path", "file", "export", "import", "output", "library", "directory", "reproducer"];
+/// Ends of such names.
+const ENDS_OF_FILES: [&str; 3] = ["-to", "-from", "-dir"];
 
-/// Returns true if a flag of the user may name a file, which the compiler reads or writes: `--iree-opt-export-parameters=w=w.irpa`.
-/// The contents of the one are not in the key, and the other would not be written again.
-pub(super) fn names_files(flags: &[String]) -> bool {
+/// Returns true if a flag of the user may name a file that the compiler reads or writes: `--iree-opt-export-parameters=w=w.irpa`.
+/// The key lacks the contents of files that it reads, and a module from the cache comes without the files that it writes.
+pub(super) fn flags_name_files(flags: &[String]) -> bool {
     let is_path = |value: &str| {
         // `sse4.2` has no extension of a file.
         let extension = Path::new(value).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -81,8 +84,50 @@ pub(super) fn names_files(flags: &[String]) -> bool {
         let (name, value) =
             if flag.starts_with('-') { flag.split_once('=').unwrap_or((flag, "")) } else { ("", &**flag) };
         let mut parts = value.split(['=', ',', '@', ';']).filter(|part| !part.is_empty());
-        name.ends_with("-to") || OF_FILES.iter().any(|part| name.contains(part)) || parts.any(is_path)
+        ENDS_OF_FILES.iter().any(|end| name.ends_with(end))
+            || OF_FILES.iter().any(|part| name.contains(part))
+            || parts.any(is_path)
     })
+}
+
+/// An attribute of MLIR that may name an object file, which the compiler links: `#hal.executable.object<{path = "f.o"}>`. MLIR bytecode
+/// has the same text.
+const OBJECT: &[u8] = b"#hal.executable.object";
+
+/// Returns true if a model may name files that the compiler reads. The key lacks their contents.
+///
+/// # Errors
+/// Errors of reading the model.
+pub(super) fn model_names_files(model: &Path) -> io::Result<bool> {
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(model)?);
+    let (first, rest) = (OBJECT.first().copied().unwrap_or_default(), OBJECT.get(1..).unwrap_or_default());
+    while reader.skip_until(first)? > 0 {
+        let mut is_equal = true;
+        for byte in rest {
+            is_equal = reader.fill_buf()?.first() == Some(byte);
+            if !is_equal {
+                break;
+            }
+            reader.consume(1);
+        }
+        if is_equal {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the version that a compiler prints if it is a script without packages beside it, such as one of pyenv or of a user: it stays as
+/// it is when the compiler that it starts is replaced.
+fn version(compiler: &Path) -> String {
+    let mut first = [0; 2];
+    let is_script = File::open(compiler).and_then(|mut file| file.read_exact(&mut first)).is_ok() && &first == b"#!";
+    let program = fs::canonicalize(compiler).unwrap_or_else(|_| compiler.to_owned());
+    if !is_script || !package_folders(&program).is_empty() {
+        return String::new();
+    }
+    let printed = run(Command::new(compiler).arg("--version"));
+    printed.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default()
 }
 
 /// Returns what tells an installation of a program from others at the same path: sizes and times of the program and of the folders
@@ -124,7 +169,7 @@ fn state(path: &Path) -> String {
 
 /// Returns the variables that the compiler or its interpreter reads, sorted.
 fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> String {
-    let matters = |name: &str| VARIABLES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let matters = |name: &str| LOADING.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     // The program's own path is among the inputs.
     let rows = all.filter(|(name, _)| name.to_str().is_some_and(|name| matters(name) && name != super::VARIABLE));
     let mut rows: Vec<String> = rows.map(|(name, value)| format!("{}={value:?}", name.display())).collect();
@@ -173,6 +218,9 @@ mod tests {
             key(&first),
             key(&Inputs::with("other", &flags, &[&program], "", "")),
             key(&Inputs::with("net", &[], &[&program], "", "")),
+            key(&Inputs::with("net", &["--a".to_owned(), "b".to_owned()], &[&program], "", "")),
+            key(&Inputs::with("net", &["--a\nb".to_owned()], &[&program], "", "")),
+            key(&Inputs::with("net", &["--a".to_owned()], &[&program], "b", "")),
             key(&Inputs::with("net", &flags, &[&program, &program], "", "")),
             key(&Inputs::with("net", &flags, &[&program], "IREE_X=1", "")),
         ];
@@ -197,11 +245,14 @@ mod tests {
 
     #[test]
     fn flags_with_paths_are_found() {
-        let names = |flags: &[&str]| names_files(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>());
+        let names = |flags: &[&str]| flags_name_files(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>());
         for flags in [
             &["--iree-opt-export-parameters=scope=weights.irpa"][..],
             &["--iree-hal-dump-executable-files-to=folder"],
             &["--mlir-print-ir-tree-dir=/tmp/x"],
+            &["--mlir-print-ir-tree-dir=ir"],
+            &["--mlir-pass-pipeline-crash-reproducer=repro"],
+            &["--iree-hal-substitute-executable-objects-from=folder"],
             &["--iree-llvmcpu-static-library-output-path", "net.o"],
             &["--iree-codegen-transform-dialect-library=library.mlir@entry"],
         ] {
@@ -209,5 +260,43 @@ mod tests {
         }
         let features = "--iree-llvmcpu-target-cpu-features=+sse4.2,+avx2";
         assert!(!names(&[]) && !names(&["--iree-opt-level=O3", features, "--iree-input-demote-f64-to-f32=false"]));
+        assert!(!names(&["--iree-llvmgpu-use-direct-load=true"]));
+    }
+
+    #[test]
+    fn models_with_object_files_are_found() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let names = |text: &str| {
+            fs::write(file.path(), text).unwrap();
+            model_names_files(file.path()).unwrap()
+        };
+        let object = "#hal.executable.object<{path = \"f.o\"}>";
+        let far = format!("{}{object}", "#map, \n".repeat(1 << 14));
+        for text in [object, &format!("##h#hal.executable.{object}"), &far, &far[1..], &far[2..]] {
+            assert!(names(text), "{}", &text[text.len() - 60..]);
+        }
+        for text in ["", "#", "#hal.executable.target<\"x\">", "hal.executable.object", "#hal.executable.objec"] {
+            assert!(!names(text), "{text}");
+        }
+    }
+
+    /// A script that starts another program stays as it is when that is replaced.
+    #[test]
+    #[cfg(unix)]
+    fn scripts_are_keyed_by_what_they_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (script, packages) =
+            (folder.path().join("bin/iree-compile"), folder.path().join("lib/python3/site-packages"));
+        fs::create_dir_all(script.parent().unwrap()).unwrap();
+        fs::write(&script, format!("#!/bin/sh\ncat {}/release\n", folder.path().display())).unwrap();
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let of = |release: &str| {
+            fs::write(folder.path().join("release"), release).unwrap();
+            key(&Inputs::with("net", &[], &[&script], "", ""))
+        };
+        assert!(of("3.13") != of("3.14") && of("3.14") == of("3.14"));
+        // A Python environment shows by itself whether it is another one.
+        fs::create_dir_all(packages).unwrap();
+        assert_eq!(of("3.13"), of("3.14"));
     }
 }

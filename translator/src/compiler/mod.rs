@@ -7,9 +7,11 @@ mod cache;
 mod environment;
 mod failure;
 mod format;
+mod hash;
 mod key;
 mod onnx;
 mod prepare;
+mod process;
 mod processor;
 mod source;
 mod target;
@@ -22,13 +24,14 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt, StatusCode};
+use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
 
 use crate::config::failed;
 use cache::{Cache, Scratch};
 use failure::Subject;
 use key::Inputs;
 use prepare::Prepared;
+use process::{as_argument, in_path, run};
 
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
@@ -100,9 +103,7 @@ impl Compiled {
     pub fn is_kept(&self) -> bool {
         self.scratch.is_none()
     }
-}
 
-impl Compiled {
     /// Moves the module to the cache; after an error it is where it was.
     fn kept(self, cache: &Cache, key: &str, name: &str) -> (Compiled, Option<Error>) {
         let kept = self.scratch.as_ref().map(|scratch| cache.keep(scratch, &self.path, key, name));
@@ -121,7 +122,7 @@ struct Job<'a> {
     format: ModelFormat,
     /// The flags of the target and those of the user.
     arguments: &'a [String],
-    /// Whether flags may name files, whose relative paths start at the current folder.
+    /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
 }
 
@@ -168,15 +169,21 @@ impl Compiler {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
-        let job = Job { model, format, arguments: &arguments, names_files: key::names_files(flags) };
+        let names_files = key::flags_name_files(flags)
+            || format != ModelFormat::Onnx && with_path(key::model_names_files(model), "reading", model)?;
+        let job = Job { model, format, arguments: &arguments, names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
-            // The flags are the user's: a note would say nothing new.
+            // The flags and the model are the user's: a note would say nothing new.
             notify(Event::Starting);
             return self.compile_into(Scratch::temporary()?, &job, &mut notify);
         }
-        let importer = if format == ModelFormat::Onnx { self.importer().ok() } else { None };
-        let programs: Vec<&Path> = [Some(self.program()), importer.as_deref()].into_iter().flatten().collect();
+        let reader = match format {
+            ModelFormat::Onnx => self.importer().ok(),
+            ModelFormat::MlirBytecode => Some(self.beside(PRINTER)),
+            ModelFormat::Mlir => None,
+        };
+        let programs: Vec<&Path> = [Some(self.program()), reader.as_deref()].into_iter().flatten().collect();
         let current_key = || Inputs::new(name, &arguments, &programs).key(model);
         let key = current_key()?;
         let cache = Cache::open();
@@ -195,7 +202,9 @@ impl Compiler {
                     return Ok(compiled);
                 }
                 // The folder of temporary files may have space.
-                Err(error) if error.code() == StatusCode::ResourceExhausted => error,
+                Err(error) if failure::is_full_disk(&error) && cache::probe(&env::temp_dir()).is_ok() => {
+                    cache.probe().err().unwrap_or(error)
+                }
                 Err(error) => return Err(error),
             },
             Err(error) => error,
@@ -221,8 +230,9 @@ impl Compiler {
         .map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
         let mut arguments = job.arguments.to_vec();
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
-        if !done.status.success() && job.format != ModelFormat::Onnx && source.path() != job.model {
-            // The changes are no reason to fail, and errors are about the model as it is.
+        if failure::is_refusal(&done) && job.format != ModelFormat::Onnx && source.path() != job.model {
+            // The changes are no reason to fail, and errors are about the model as it is. So a model that the compiler refuses for
+            // another reason is compiled twice.
             source = Input::Model(job.model.to_owned());
             done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         }
@@ -279,17 +289,21 @@ impl Compiler {
         if bytes.windows(declaration.len()).any(|window| window == declaration) {
             return None;
         }
-        let printer = self.program.with_file_name(format!("{PRINTER}{}", env::consts::EXE_SUFFIX));
         let text = scratch.path("printed.mlir");
-        let mut print = Command::new(printer);
-        print.arg(model).args(["--mlir-print-debuginfo", "-o"]).arg(&text);
+        let mut print = Command::new(self.beside(PRINTER));
+        print.arg(as_argument(model)).args(["--mlir-print-debuginfo", "-o"]).arg(&text);
         run(&mut print).ok().filter(|done| done.status.success())?;
         fs::read(&text).ok()
     }
 
+    /// Returns the path of another program of the compiler's package.
+    fn beside(&self, program: &str) -> PathBuf {
+        self.program.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX))
+    }
+
     /// Finds the importer: beside the compiler, or in `PATH`.
     fn importer(&self) -> Result<PathBuf> {
-        let beside = self.program.with_file_name(format!("{IMPORTER}{}", env::consts::EXE_SUFFIX));
+        let beside = self.beside(IMPORTER);
         let importer = if beside.is_file() { Some(beside) } else { in_path(IMPORTER.as_ref()) };
         importer.ok_or_else(|| {
             Error::not_found(format!(
@@ -360,33 +374,6 @@ impl Input {
         }
         Ok(())
     }
-}
-
-/// Finds a program by its path, or by its name in `PATH`.
-fn in_path(program: &OsStr) -> Option<PathBuf> {
-    let path = Path::new(program);
-    if path.components().count() > 1 {
-        // Programs run in other folders.
-        return std::path::absolute(path).ok().filter(|path| path.is_file());
-    }
-    let folders = env::var_os("PATH")?;
-    let file = |folder: PathBuf| {
-        let path = folder.join(program);
-        let with_suffix = path.with_extension(env::consts::EXE_EXTENSION);
-        [path, with_suffix].into_iter().find(|path| path.is_file())
-    };
-    env::split_paths(&folders).find_map(file)
-}
-
-/// Returns a path that a program does not take for a flag.
-fn as_argument(path: &Path) -> PathBuf {
-    let is_flag = path.as_os_str().as_encoded_bytes().starts_with(b"-");
-    if is_flag { Path::new(".").join(path) } else { path.to_owned() }
-}
-
-fn run(command: &mut Command) -> Result<Output> {
-    let name = Path::new(command.get_program()).display().to_string();
-    command.output().map_err(|error| failed(&format!("running '{name}':"), &error))
 }
 
 /// The error of a file operation, as [`io::Error`] with a path.

@@ -3,12 +3,12 @@
 //! A program's repository can hold a model and the module that was made of it, so that the program builds where no compiler is.
 //! The contents of the model decide whether the module is older, because a checkout does not keep times.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::Result;
 
+use super::hash::Hash;
 use super::{ModelFormat, onnx, with_path};
 
 /// The name and a hash of a model.
@@ -25,7 +25,7 @@ impl Source {
     /// Errors of reading the file.
     pub fn of(model: &Path) -> Result<Source> {
         let name = model.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Source { name, hash: format!("{:032x}", hash_of(model)?) })
+        Ok(Source { name, hash: hash_of(model)? })
     }
 
     /// Returns the path of the file beside a module: `NAME.vmfb.source`.
@@ -68,77 +68,18 @@ pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// Errors of reading the files.
-pub(super) fn hash_of(model: &Path) -> Result<u128> {
-    let mut hash = Fnv1a::new();
+pub(super) fn hash_of(model: &Path) -> Result<String> {
+    let mut hash = Hash::default();
     for path in files_of(model)? {
-        with_path(File::open(&path).and_then(|file| hash.file(file)), "reading", &path)?;
+        with_path(hash.file(&path), "reading", &path)?;
     }
-    Ok(hash.0)
-}
-
-/// Returns the hash of the contents of a file.
-///
-/// # Errors
-/// Errors of reading it.
-pub(super) fn hash_of_file(path: &Path) -> io::Result<u128> {
-    let mut hash = Fnv1a::new();
-    hash.file(File::open(path)?)?;
-    Ok(hash.0)
-}
-
-/// Returns the hash of some texts.
-pub(super) fn hash_of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> u128 {
-    let mut hash = Fnv1a::new();
-    texts.into_iter().for_each(|text| hash.part(text.as_bytes()));
-    hash.0
-}
-
-/// The 128-bit FNV-1a hash of some parts, with their lengths (<http://www.isthe.com/chongo/tech/comp/fnv/>). It does not
-/// change between versions of Rust. A collision on purpose only harms the user's own cache.
-struct Fnv1a(u128);
-
-impl Fnv1a {
-    const fn new() -> Fnv1a {
-        Fnv1a(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
-    }
-
-    fn part(&mut self, part: &[u8]) {
-        self.bytes(part);
-        self.bytes(&(part.len() as u64).to_le_bytes());
-    }
-
-    /// Adds a file as a part.
-    fn file(&mut self, mut file: File) -> io::Result<()> {
-        let (mut buffer, mut length) = (vec![0; 1 << 16], 0u64);
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => {
-                    self.bytes(buffer.get(..count).unwrap_or_default());
-                    length += count as u64;
-                }
-            }
-        }
-        self.bytes(&length.to_le_bytes());
-        Ok(())
-    }
+    Ok(hash.finish())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    fn fnv1a(parts: &[&[u8]]) -> u128 {
-        let mut hash = Fnv1a::new();
-        parts.iter().for_each(|part| hash.part(part));
-        hash.0
-    }
 
     #[test]
     fn weights_beside_a_model_are_part_of_it() {
@@ -155,14 +96,9 @@ mod tests {
         fs::write(&weights, [1, 2, 4]).unwrap();
         let second = Source::of(&model).unwrap();
         assert!(missing != first && first != second);
-        assert_eq!(hash_of(&model).unwrap(), fnv1a(&[&fs::read(&model).unwrap(), &[1, 2, 4]]));
-    }
-
-    #[test]
-    fn hashes_tell_parts_and_lengths_apart() {
-        let hashes = [fnv1a(&[]), fnv1a(&[b""]), fnv1a(&[b"a", b"b"]), fnv1a(&[b"ab", b""]), fnv1a(&[b"ab"])];
-        for (index, hash) in hashes.iter().enumerate() {
-            assert_eq!(hashes.iter().position(|other| other == hash), Some(index));
-        }
+        let mut hash = Hash::default();
+        hash.part(&fs::read(&model).unwrap());
+        hash.part(&[1, 2, 4]);
+        assert_eq!(hash_of(&model).unwrap(), hash.finish());
     }
 }

@@ -26,12 +26,12 @@ pub(super) struct Shapes {
 
 impl Shapes {
     /// Looks at a word of the text, and at what follows it.
-    pub(super) fn visit(&mut self, word: &[u8], mut cursor: Cursor<'_>) {
+    pub(super) fn visit(&mut self, word: &[u8], cursor: &mut Cursor<'_>) {
         let begin = cursor.at() - word.len();
         match word {
             POLYMORPHISM => self.is_dynamic |= cursor.expect(b"=").and_then(|()| cursor.expect(b"true")).is_some(),
-            BROADCAST => self.edits.extend(broadcast(&mut cursor, begin)),
-            RESHAPE => self.edits.extend(reshape(&mut cursor, begin)),
+            BROADCAST => self.edits.extend(broadcast(cursor, begin)),
+            RESHAPE => self.edits.extend(reshape(cursor, begin)),
             _ => {}
         }
     }

@@ -66,16 +66,12 @@ impl<'t> Function<'t> {
         cursor.expect(b"(")?;
         let arguments = cursor.list(|cursor| cursor.value(true))?;
         let mut results = Vec::new();
-        if cursor.expect(b"->").is_some() {
-            match cursor.expect(b"(") {
-                Some(()) => results = cursor.list(|cursor| cursor.value(false))?,
-                // A single result without parentheses has no attributes, and cannot have any.
-                None => drop(cursor.nested(b"{")?),
-            }
+        if cursor.expect(b"->").is_some() && cursor.expect(b"(").is_some() {
+            results = cursor.list(|cursor| cursor.value(false))?;
         }
-        let attributes = cursor.nested(b"{")?;
         let mut is_declared = false;
-        if attributes.trim_ascii() == b"attributes" {
+        // A single result without parentheses cannot have attributes: its type is skipped.
+        if cursor.word_before_brace()? == b"attributes" {
             cursor.expect(b"{")?;
             let inner = cursor.nested(b"}")?;
             is_declared = inner.windows(DECLARATION.len()).any(|window| window == DECLARATION);
@@ -224,6 +220,23 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// Steps over text up to an opening brace outside of brackets; returns the last word before the brace.
+    fn word_before_brace(&mut self) -> Option<&'t [u8]> {
+        let mut last = &b""[..];
+        loop {
+            self.trivia();
+            if self.peek()? == b'{' {
+                return Some(last);
+            }
+            let text = self.nested(b" \n\t\r{/")?;
+            if text.is_empty() {
+                // A slash that begins no comment.
+                return None;
+            }
+            last = text.rsplit(|byte| !is_word(*byte) && *byte != b'!').next().unwrap_or_default();
+        }
+    }
+
     /// Reads the items of a list whose parenthesis is open, and steps over the one that closes it.
     fn list(&mut self, item: impl Fn(&mut Cursor<'t>) -> Option<Value<'t>>) -> Option<Vec<Value<'t>>> {
         let mut items = Vec::new();
@@ -249,20 +262,23 @@ impl<'t> Cursor<'t> {
         }
         self.trivia();
         let start = self.at;
-        // A type may be a function's, with spaces; a location is no part of it.
+        // A type may be a function's, with spaces and comments; a location is no part of it.
         loop {
             // Within the brackets of a type, spaces and braces are parts of it.
-            self.nested(b" \n\t\r,){")?;
+            self.nested(b" \n\t\r,){/")?;
+            value.insert_at = self.at;
+            self.trivia();
             match self.peek()? {
-                b' ' if !self.is_before_location() => self.at += 1,
-                _ => break,
+                b',' | b')' | b'{' => break,
+                _ if self.is_before_location() => break,
+                // A slash that begins no comment.
+                _ if self.at == value.insert_at => return None,
+                _ => {}
             }
         }
-        let ty = self.since(start).trim_ascii_end();
-        if ty.is_empty() {
+        if value.insert_at == start {
             return None;
         }
-        value.insert_at = start + ty.len();
         if self.expect(b"{").is_some() {
             value.insert_at = self.at;
             let inner = self.nested(b"}")?;

@@ -69,8 +69,22 @@ fn located(location: &[u8], aliases: &Aliases<'_>) -> Option<String> {
     let location = aliases.get(location).copied().unwrap_or(location);
     let mut cursor = Cursor::new(location, 0);
     let name = unescaped(cursor.string()?).into_owned();
-    // A path is one of a file, or that of an operation.
-    (cursor.expect(b":").is_none() && !name.contains(['/', '('])).then_some(name)
+    (cursor.expect(b":").is_none() && !is_path(&name)).then_some(name)
+}
+
+/// Returns true for the path of a file or of an operation. The keys of a structure, in brackets, may have any characters.
+fn is_path(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        let (outside, key) = rest.split_once('[').unwrap_or((rest, ""));
+        if outside.contains(['/', '(']) {
+            return true;
+        }
+        if key.is_empty() {
+            return false;
+        }
+        rest = key_of(key).1;
+    }
 }
 
 /// Returns true for the names of variables that MLIR's printer generates.

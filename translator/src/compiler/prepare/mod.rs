@@ -19,7 +19,7 @@ use header::Function;
 /// What begins a function.
 const FUNCTION: &[u8] = b"func.func";
 /// The version of these changes, as an input of the key of what is compiled: it changes with them.
-pub(super) const PREPARATION: &str = "prepared 1";
+pub(super) const PREPARATION: &str = "prepared 2";
 
 /// A replacement of a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,19 @@ impl<'t> Prepared<'t> {
     /// Finds what is to be changed in a text; `None` if that is nothing.
     pub(super) fn of(text: &'t [u8]) -> Option<Prepared<'t>> {
         let (mut functions, mut shapes) = (Vec::new(), Shapes::default());
-        scan::words(text, |word, mut cursor| match word {
-            FUNCTION => functions.extend(Function::parse(&mut cursor)),
-            word => shapes.visit(word, cursor),
+        // The bytes that were read ahead. Headers and operations do not overlap, so that these are no more than those of the text;
+        // a text of another form is not read to its end at each of its words.
+        let mut ahead = 0;
+        scan::words(text, |word, mut cursor| {
+            if ahead > text.len() {
+                return;
+            }
+            let start = cursor.at();
+            match word {
+                FUNCTION => functions.extend(Function::parse(&mut cursor)),
+                word => shapes.visit(word, &mut cursor),
+            }
+            ahead += cursor.at() - start;
         });
         let mut edits = shapes.into_edits();
         names::add(text, &functions, &mut edits);

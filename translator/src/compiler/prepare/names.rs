@@ -25,8 +25,10 @@ const WRAPPED: &[u8] = b"_wrapped_jax_export_";
 /// Adds the names of a text's functions.
 pub(super) fn add(text: &[u8], functions: &[Function<'_>], edits: &mut Vec<Edit>) {
     let aliases = scan::aliases(text, functions);
+    let wrapped_functions: HashMap<&[u8], &Function<'_>> =
+        functions.iter().filter_map(|function| Some((function.name.strip_prefix(WRAPPED)?, function))).collect();
     for function in functions.iter().filter(|function| function.is_public && !function.is_declared) {
-        let wrapped = wrapped(function, functions);
+        let wrapped = wrapped_functions.get(function.name).map_or_else(Vec::new, |other| wrapped(function, other));
         let argument = |index: usize, value: &Value<'_>| match Label::of_argument(value, &aliases) {
             Label::None => wrapped.get(index).map_or(Label::None, |value| Label::of_argument(value, &aliases)),
             label => label,
@@ -36,12 +38,10 @@ pub(super) fn add(text: &[u8], functions: &[Function<'_>], edits: &mut Vec<Edit>
     }
 }
 
-/// Returns the arguments of the function that `jax.export` has wrapped in this one, one for each of this one's; it passes extents
-/// before them.
-fn wrapped<'f, 't>(function: &Function<'t>, all: &'f [Function<'t>]) -> Vec<&'f Value<'t>> {
-    let is_wrapped = |other: &&Function<'t>| other.name.strip_prefix(WRAPPED) == Some(function.name);
-    let arguments = all.iter().find(is_wrapped).map_or(&[][..], |other| &other.arguments);
-    let arguments: Vec<&Value<'t>> = arguments.iter().filter(|value| !value.is_dimension).collect();
+/// Returns the arguments of a function that `jax.export` has wrapped in another one, one for each argument of the latter, which passes
+/// extents before them; none if their numbers differ.
+fn wrapped<'f, 't>(function: &Function<'t>, inner: &'f Function<'t>) -> Vec<&'f Value<'t>> {
+    let arguments: Vec<&Value<'t>> = inner.arguments.iter().filter(|value| !value.is_dimension).collect();
     if arguments.len() == function.arguments.len() { arguments } else { Vec::new() }
 }
 

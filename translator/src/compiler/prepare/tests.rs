@@ -106,6 +106,44 @@ fn locations_of_files_and_operations_are_no_names() {
         assert_eq!(header(location), [""; 0], "{location}");
     }
     assert_eq!(header("\"serving_default_x:0\""), ["serving_default_x_0"]);
+    // A key of a structure may have a slash.
+    for (location, name) in [("params['enc/dec']", "params.enc_dec"), ("x['a]/(b']['c'].d", "x.a___b.c.d")] {
+        assert_eq!(header(&format!("\"{location}\"")), [name]);
+    }
+    for location in ["\"jit(f)/x['a']\"", "\"x[0]/add\"", "\"x['a']/b\""] {
+        assert_eq!(header(location), [""; 0], "{location}");
+    }
+}
+
+/// A type that ends like the keyword is none.
+#[test]
+fn attributes_are_those_of_the_function() {
+    for ty in ["i32", "!x.attributes", "!attributes", "(i32) -> i32"] {
+        let header = format!("func.func @f(%x: i32) -> {ty}");
+        assert_eq!(names(&format!("{header} attributes {{a = \"iree.abi\"}}")), ["x"], "{ty}");
+        assert_eq!(
+            named(&format!("{header} {{ \"iree.abi.declaration\" }}")).matches("iree.abi.name").count(),
+            1,
+            "{ty}"
+        );
+    }
+}
+
+#[test]
+fn comments_behind_values_are_no_parts_of_them() {
+    let text =
+        "func.func @f(%a: i32 // first\n  , %b: (i32) // (second)\n -> i32 // , third\n {x.y}, %c: i32// last\n) {\n}";
+    let wanted = "func.func @f(%a: i32 {iree.abi.name = \"a\"} // first\n  , %b: (i32) // (second)\n -> i32 // , third\n \
+                  {iree.abi.name = \"b\", x.y}, %c: i32 {iree.abi.name = \"c\"}// last\n) {\n}";
+    assert_eq!(named(text), wanted);
+}
+
+/// Reading to the end of the text at each word would take 10^11 bytes.
+#[test]
+fn text_with_open_brackets_is_read_once() {
+    for text in ["func.func @f(%a: <", "stablehlo.dynamic_broadcast_in_dim %0, %1, dims = [", "func.func @f() -> ( "] {
+        assert!(Prepared::of(text.repeat(1 << 17).as_bytes()).is_none());
+    }
 }
 
 #[test]
@@ -113,6 +151,9 @@ fn models_that_name_their_values_stay_as_they_are() {
     for text in [
         "func.func @f(%x: i32 {iree.abi.name = \"y\"}) {\n}",
         "func.func @f(%x: i32) attributes {iree.reflection = {iree.abi.declaration = \"func @f(%y: i32)\"}} {\n}",
+        "func.func @f(%x: i32) -> i32 attributes {iree.reflection = {iree.abi.declaration = \"sync func @f(%y: i32) -> (%z: i32)\"}} {\n}",
+        "func.func @f(%x: i32) -> tensor<4x!t<\"{\">> // A comment. {\n attributes // Another.\n {iree.abi.declaration = \"func @f(%y: \
+         i32)\"} {\n}",
         "func.func private @f(%x: i32)\nfunc.func nested @g(%x: i32) {\n}",
         "// func.func @f(%x: i32) {\n",
         "#a = \"func.func @f(%x: i32) {\"",
