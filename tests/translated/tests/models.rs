@@ -5,8 +5,8 @@
 #[allow(dead_code, reason = "other packages use the rest")]
 mod support;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use incarnate::{Module, Result};
 use incarnate_runtime::bytecode::{Archive, Module as BytecodeFile};
@@ -14,8 +14,9 @@ use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::vm::{BytecodeModule, Ledger, Limits};
 use incarnate_translated_tests::{MODULES, REASSOCIATED, VARIANTS};
-use support::cases::{self, Case};
+use support::cases::{self, Case, Model};
 use support::compare;
+use support::parallel;
 use support::program::Instance;
 
 /// The modes of a program's modules.
@@ -112,30 +113,41 @@ fn reassociated_cases_are_as_interpreted() {
     assert!(compared >= 2 && differing >= 1, "{compared} cases, of which {differing} differ from those in order");
 }
 
+/// Calls a function with every case of every model, on all cores. It returns how many comparisons it made, and what differed.
+fn compare_all(compare: impl Fn(&Path, &Case) -> (usize, Vec<String>) + Sync) -> usize {
+    let models = cases::models();
+    let runs: Vec<(&PathBuf, &Case)> = models.iter().flat_map(Model::runs).collect();
+    let found = Mutex::new((0, Vec::new()));
+    parallel::for_each(&runs, |(variant, case)| {
+        let (compared, faults) = compare(variant, case);
+        let mut found = found.lock().expect("no comparison panicked");
+        found.0 += compared;
+        found.1.extend(faults);
+    });
+    let (compared, faults) = found.into_inner().expect("no comparison panicked");
+    assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
+    compared
+}
+
 #[test]
 fn every_case_is_as_interpreted() {
-    let (mut compared, mut faults) = (0, Vec::new());
-    for model in cases::models() {
-        for (variant, case) in model.runs() {
-            let expected = outcomes(case, variant, Mode::Interpreted, "local-sync");
-            for (mode, device) in [
-                (Mode::Translated, "local-sync"),
-                (Mode::Translated, "local-task"),
-                (Mode::Mixed, "local-sync"),
-                (Mode::MixedOtherwise, "local-sync"),
-            ] {
-                let found = outcomes(case, variant, mode, device);
-                let is_wrong =
-                    found.iter().any(|outcome| outcome.starts_with("WRONG") || outcome.starts_with("loading"));
-                if found != expected || is_wrong {
-                    let file = variant.display();
-                    faults.push(format!("{file} [{}] {mode:?} on {device}: {found:?}, not {expected:?}", case.name));
-                }
-                compared += 1;
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
+    let modes = [
+        (Mode::Translated, "local-sync"),
+        (Mode::Translated, "local-task"),
+        (Mode::Mixed, "local-sync"),
+        (Mode::MixedOtherwise, "local-sync"),
+    ];
+    let compared = compare_all(|variant, case| {
+        let expected = outcomes(case, variant, Mode::Interpreted, "local-sync");
+        let fault = |(mode, device)| {
+            let found = outcomes(case, variant, mode, device);
+            let is_wrong = found.iter().any(|outcome| outcome.starts_with("WRONG") || outcome.starts_with("loading"));
+            let file = variant.display();
+            (found != expected || is_wrong)
+                .then(|| format!("{file} [{}] {mode:?} on {device}: {found:?}, not {expected:?}", case.name))
+        };
+        (modes.len(), modes.into_iter().filter_map(fault).collect())
+    });
     assert!(compared >= 100, "only {compared} cases were found");
 }
 
@@ -151,39 +163,38 @@ fn repeated(case: &Case, model: &Path, mode: Mode, limits: Limits) -> Vec<String
 
 #[test]
 fn constants_in_other_layouts_give_the_same_bits() {
-    let mut compared = 0;
-    for model in cases::models() {
-        for (variant, case) in model.runs() {
-            for mode in [Mode::Interpreted, Mode::Translated] {
-                // Programs with limits have no layouts.
-                let limits = Limits { ledger: Ledger::new(1 << 40, 1 << 40), ..Limits::default() };
-                let expected = repeated(case, variant, mode, limits);
-                let found = repeated(case, variant, mode, Limits::default());
-                assert_eq!(found, expected, "{} [{}] {mode:?}", variant.display(), case.name);
-                compared += found.len();
+    let compared = compare_all(|variant, case| {
+        let (mut compared, mut faults) = (0, Vec::new());
+        for mode in [Mode::Interpreted, Mode::Translated] {
+            // Programs with limits have no layouts.
+            let limits = Limits { ledger: Ledger::new(1 << 40, 1 << 40), ..Limits::default() };
+            let expected = repeated(case, variant, mode, limits);
+            let found = repeated(case, variant, mode, Limits::default());
+            compared += found.len();
+            if found != expected {
+                faults.push(format!("{} [{}] {mode:?}: {found:?}, not {expected:?}", variant.display(), case.name));
             }
         }
-    }
+        (compared, faults)
+    });
     assert!(compared >= 400, "only {compared} calls were compared");
 }
 
 #[test]
 fn all_variants_compute_the_same_bits() {
-    let (mut compared, mut faults) = (0, Vec::new());
-    for model in cases::models() {
-        for (variant, case) in model.runs() {
-            let key = cases::key(variant);
+    let compared = compare_all(|variant, case| {
+        let key = cases::key(variant);
+        let (mut compared, mut faults) = (0, Vec::new());
+        for (_, level, _) in VARIANTS.iter().filter(|row| row.0 == key) {
             let expected = outcomes(case, variant, Mode::Translated, "local-sync");
-            for (_, level, _) in VARIANTS.iter().filter(|row| row.0 == key) {
-                let found = outcomes(case, variant, Mode::Variant(level), "local-sync");
-                if found != expected {
-                    faults.push(format!("{key} [{}] for {level}: {found:?}, not {expected:?}", case.name));
-                }
-                compared += 1;
+            let found = outcomes(case, variant, Mode::Variant(level), "local-sync");
+            if found != expected {
+                faults.push(format!("{key} [{}] for {level}: {found:?}, not {expected:?}", case.name));
             }
+            compared += 1;
         }
-    }
-    assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
+        (compared, faults)
+    });
     assert!(compared >= 40, "only {compared} cases were found");
 }
 
