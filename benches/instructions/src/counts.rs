@@ -124,7 +124,14 @@ fn counted(is_update: bool) -> Result<usize, String> {
     let valgrind = std::env::split_paths(&folders).map(|folder| folder.join("valgrind")).find(|file| file.exists());
     let valgrind = valgrind.ok_or("valgrind is not in PATH")?;
     for (name, ..) in operations::ALL {
-        let count = count(&valgrind, name).map_err(|error| format!("{name}: {error}"))?;
+        let count_once = || count(&valgrind, name).map_err(|error| format!("{name}: {error}"));
+        let mut count = count_once()?;
+        // A worker of `local-task` may take work, which is not counted, before the caller does. The caller does all in the greatest count.
+        for _ in 0..2 {
+            if committed.counts.get(*name).is_some_and(|before| !is_within_tolerance(count, *before)) {
+                count = count.max(count_once()?);
+            }
+        }
         measured.counts.insert((*name).to_string(), count);
     }
     let grown = report(&committed, &measured);
@@ -140,6 +147,10 @@ fn counted(is_update: bool) -> Result<usize, String> {
     Ok(grown)
 }
 
+fn is_within_tolerance(count: u64, before: u64) -> bool {
+    100 * count.abs_diff(before) <= TOLERANCE * before
+}
+
 /// Prints what differs by more than the tolerance; returns the number of operations that grew, or that one of the two lacks.
 fn report(committed: &Counts, measured: &Counts) -> usize {
     let (mut grown, mut shrunk) = (0, 0);
@@ -149,7 +160,7 @@ fn report(committed: &Counts, measured: &Counts) -> usize {
             grown += 1;
             continue;
         };
-        if 100 * count.abs_diff(*before) > TOLERANCE * before {
+        if !is_within_tolerance(*count, *before) {
             let change = 100.0 * (*count as f64 / *before as f64 - 1.0);
             println!("{count:>10} {name}: {change:+.1} %, was {before}");
             if count > before { grown += 1 } else { shrunk += 1 }
