@@ -353,7 +353,7 @@ mod tests {
     /// The form in which rustc names the sources of a program that is included by its path.
     const ERRORS: &str = "\
 error[E0308]: mismatched types
-  --> /home/me/src/project/target/batch/src/p5.rs:10:18
+  --> /batch/src/p5.rs:10:18
    |
 10 |     let x: i32 = \"\";
    |            ---   ^^ expected `i32`, found `&str`
@@ -361,10 +361,10 @@ error[E0308]: mismatched types
    |            expected due to this
 
 warning: unused variable: `y`
- --> /home/me/src/project/target/batch/src/p6.rs:1:5
+ --> /batch/src/p6.rs:1:5
 
 error[E0425]: cannot find value `z` in this scope
- --> /home/me/src/project/target/batch/src/p70.chunks/0.rs:2:3
+ --> /batch/src/p70.chunks/0.rs:2:3
   |
 2 |   z
   |   ^ not found in this scope
