@@ -1,0 +1,80 @@
+//! Functions and globals.
+
+use core::fmt::Write as _;
+
+use crate::builder::{Builder, Value, list};
+use crate::quoting::{string, symbol};
+use crate::types::Type;
+
+/// A function whose body is open.
+#[derive(Debug)]
+#[must_use]
+pub struct Function {
+    name: String,
+    /// The arguments.
+    pub arguments: Vec<Value>,
+}
+
+impl Builder {
+    /// Opens a public function: operations go to its body until [`Builder::end_function`].
+    pub fn function(&mut self, name: &str, arguments: &[Type]) -> Function {
+        if self.depth() != 0 {
+            self.fail(format!("the function {name} stands within a region"));
+        }
+        self.open_region();
+        let arguments = arguments.iter().map(|ty| self.argument(ty.clone())).collect();
+        Function { name: name.to_owned(), arguments }
+    }
+
+    /// Returns values, and ends the function. `attributes` are names and the texts of strings, which `iree.reflection` has.
+    pub fn end_function(&mut self, function: Function, results: &[Value], reflection: &[(&str, String)]) {
+        let typed = self.typed(results);
+        self.set_location(None);
+        self.line(&if typed.is_empty() { "return".to_owned() } else { format!("return {typed}") });
+        let body = self.close_region();
+        let arguments: Vec<String> =
+            function.arguments.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
+        let results = match results {
+            [] => String::new(),
+            [only] => format!(" -> {}", self.type_of(*only)),
+            _ => format!(" -> ({})", self.types_of(results)),
+        };
+        let attributes: Vec<String> =
+            reflection.iter().map(|(name, text)| format!("{name} = {}", string(text))).collect();
+        let attributes = match &*attributes {
+            [] => String::new(),
+            _ => format!(" attributes {{iree.reflection = {{{}}}}}", attributes.join(", ")),
+        };
+        let name = symbol(&function.name);
+        let _ = write!(
+            self.functions,
+            "  func.func {name}({}){results}{attributes} {{\n{}  }}\n",
+            list(&arguments),
+            body.text
+        );
+    }
+
+    /// Declares a global whose value is a parameter of the program, by scope and key.
+    pub fn parameter(&mut self, name: &str, scope: &str, key: &str, ty: &Type) {
+        let symbol = symbol(name);
+        let _ = writeln!(
+            self.globals,
+            "  util.global private {symbol} = #flow.parameter.named<{}::{}> : {ty}",
+            string(scope),
+            string(key)
+        );
+    }
+
+    /// Reads a global.
+    pub fn load_global(&mut self, name: &str, ty: &Type) -> Value {
+        self.operation(ty.clone(), &format!("util.global.load {} : {ty}", symbol(name)))
+    }
+
+    /// `cf.assert`: the call fails with the message where the condition is false.
+    pub fn assert(&mut self, condition: Value, message: &str) {
+        if *self.type_of(condition) != Type::Scalar(crate::types::Element::I1) {
+            self.fail(format!("cf.assert of {}", self.type_of(condition)));
+        }
+        self.line(&format!("cf.assert {condition}, {}", string(message)));
+    }
+}

@@ -1,0 +1,117 @@
+//! Structured control flow.
+
+use crate::builder::{Builder, Region, Value, list};
+use crate::types::{Element, Type};
+
+impl Builder {
+    /// `scf.if`: each region with the values that it yields, whose types are `types`.
+    pub fn scf_if(
+        &mut self,
+        condition: Value,
+        types: &[Type],
+        mut then: (Region, Vec<Value>),
+        mut otherwise: (Region, Vec<Value>),
+    ) -> Vec<Value> {
+        if *self.type_of(condition) != Type::Scalar(Element::I1) {
+            self.fail(format!("scf.if on {}", self.type_of(condition)));
+        }
+        for (region, values) in [&mut then, &mut otherwise] {
+            self.terminate(region, "scf.yield", values, types);
+        }
+        let results = if types.is_empty() { String::new() } else { format!(" -> ({})", list(types)) };
+        self.with_regions(types, &format!("scf.if {condition}{results}"), &[("", &then.0), (" else ", &otherwise.0)])
+    }
+
+    /// `scf.for` from `bounds.0` to `bounds.1`, which is excluded, by `bounds.2`. The region has the induction variable and the carried
+    /// values as arguments, and yields the next of the carried values.
+    pub fn scf_for(
+        &mut self,
+        bounds: (Value, Value, Value),
+        induction: Value,
+        carried: &[Value],
+        initial: &[Value],
+        mut body: (Region, Vec<Value>),
+    ) -> Vec<Value> {
+        let types: Vec<Type> = carried.iter().map(|value| self.type_of(*value).clone()).collect();
+        self.check_types("scf.for", initial, &types);
+        self.terminate(&mut body.0, "scf.yield", &body.1, &types);
+        let (low, high, step) = bounds;
+        let mut text = format!("scf.for {induction} = {low} to {high} step {step}");
+        if !types.is_empty() {
+            text += &format!(" iter_args({}) -> ({})", bound(carried, initial), list(&types));
+        }
+        self.with_regions(&types, &text, &[(" ", &body.0)])
+    }
+
+    /// `scf.while`: the first region has `before` as arguments and yields a condition and values, which are the results where the
+    /// condition is false and the arguments `after` of the second region where it is true. That one yields the next of `before`.
+    pub fn scf_while(
+        &mut self,
+        before: &[Value],
+        initial: &[Value],
+        mut test: (Region, Value, Vec<Value>),
+        after: &[Value],
+        mut body: (Region, Vec<Value>),
+    ) -> Vec<Value> {
+        let arguments: Vec<Type> = before.iter().map(|value| self.type_of(*value).clone()).collect();
+        let results: Vec<Type> = after.iter().map(|value| self.type_of(*value).clone()).collect();
+        self.check_types("scf.while", initial, &arguments);
+        self.check_types("scf.condition", &test.2, &results);
+        let typed = self.typed(&test.2);
+        let condition = test.1;
+        self.append_to(&mut test.0, |b| b.line(&format!("scf.condition({condition}) {typed}")));
+        self.terminate(&mut body.0, "scf.yield", &body.1, &arguments);
+        let text =
+            format!("scf.while ({}) : ({}) -> ({})", bound(before, initial), list(&arguments), list(&results));
+        let header: Vec<String> = after.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
+        let mut second = Region { text: String::new() };
+        self.append_to(&mut second, |b| b.line_before_block(&header));
+        second.text += &body.0.text;
+        self.with_regions(&results, &text, &[(" ", &test.0), (" do ", &second)])
+    }
+
+    /// Writes the label of a block with arguments.
+    pub(crate) fn line_before_block(&mut self, arguments: &[String]) {
+        let location = self.location_text();
+        let arguments: Vec<String> = arguments.iter().map(|argument| format!("{argument}{location}")).collect();
+        let text = format!("  ^bb0({}):\n", list(&arguments));
+        self.text.push_str(&text);
+    }
+
+    /// Appends the terminator of a region.
+    pub(crate) fn terminate(&mut self, region: &mut Region, name: &str, values: &[Value], types: &[Type]) {
+        self.check_types(name, values, types);
+        let typed = self.typed(values);
+        self.append_to(region, |b| b.line(&format!("{name} {typed}")));
+    }
+
+    /// Checks that values have the expected types.
+    pub(crate) fn check_types(&mut self, name: &str, values: &[Value], types: &[Type]) {
+        let fits = values.len() == types.len()
+            && values.iter().zip(types).all(|(value, ty)| self.type_of(*value) == ty);
+        if !fits {
+            self.fail(format!("{name} of ({}) where ({}) is expected", self.types_of(values), list(types)));
+        }
+    }
+
+    /// Appends an operation with regions, each behind a text.
+    pub(crate) fn with_regions(&mut self, types: &[Type], header: &str, regions: &[(&str, &Region)]) -> Vec<Value> {
+        let values: Vec<Value> = types.iter().map(|ty| self.argument(ty.clone())).collect();
+        let equals = if values.is_empty() { String::new() } else { format!("{} = ", list(&values)) };
+        let indent = "  ".repeat(self.depth() + 1);
+        let mut text = format!("{indent}{equals}{header}");
+        for (before, region) in regions {
+            text += &format!("{before}{{\n{}{indent}}}", region.text);
+        }
+        text += &self.location_text();
+        text.push('\n');
+        self.text.push_str(&text);
+        values
+    }
+}
+
+/// Writes arguments with the values that they have first.
+fn bound(arguments: &[Value], initial: &[Value]) -> String {
+    let pairs: Vec<String> = arguments.iter().zip(initial).map(|(argument, value)| format!("{argument} = {value}")).collect();
+    list(&pairs)
+}

@@ -1,0 +1,301 @@
+//! Extents that are known when the model is imported, or expressions of those that are known when it runs.
+
+use core::cmp::Ordering;
+use core::fmt;
+use std::rc::Rc;
+
+/// An extent, or an element of a small tensor of integers: a polynomial of atoms with integer coefficients. Two expressions that are
+/// equal as polynomials are equal.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dim(Rc<Terms>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Terms {
+    /// The nesting of atoms.
+    depth: u32,
+    /// Products of sorted atoms with their coefficients, which are not 0, sorted by the products.
+    terms: Vec<(Vec<Atom>, i64)>,
+}
+
+/// A factor of a term.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Atom {
+    /// An extent by its number among those of the import.
+    Symbol(u32),
+    /// A binary operation that is no polynomial.
+    Operation(Operation, Dim, Dim),
+}
+
+/// Operations on integers that are no polynomials, and products of long polynomials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Operation {
+    /// Rounded down.
+    FloorDiv,
+    Min,
+    Max,
+    /// A product that is not expanded.
+    Product,
+}
+
+/// The most terms of a product that is expanded.
+const TERMS: usize = 16;
+
+impl Dim {
+    /// A constant.
+    #[must_use]
+    pub fn constant(value: i64) -> Dim {
+        Dim::of(if value == 0 { Vec::new() } else { vec![(Vec::new(), value)] })
+    }
+
+    pub(crate) fn symbol(number: u32) -> Dim {
+        Dim::of(vec![(vec![Atom::Symbol(number)], 1)])
+    }
+
+    fn atom(atom: Atom) -> Dim {
+        Dim::of(vec![(vec![atom], 1)])
+    }
+
+    fn of(terms: Vec<(Vec<Atom>, i64)>) -> Dim {
+        let atoms = terms.iter().flat_map(|term| &term.0);
+        let depth = atoms.map(|atom| match atom {
+            Atom::Symbol(_) => 0,
+            Atom::Operation(_, a, b) => 1 + a.depth().max(b.depth()),
+        });
+        Dim(Rc::new(Terms { depth: depth.max().unwrap_or(0), terms }))
+    }
+
+    /// Returns the nesting of operations that are no polynomials.
+    pub(crate) fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    /// Returns the products with their coefficients.
+    pub(crate) fn terms(&self) -> &[(Vec<Atom>, i64)] {
+        &self.0.terms
+    }
+
+    /// Returns the value if it is known.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<i64> {
+        match self.terms() {
+            [] => Some(0),
+            [(atoms, value)] if atoms.is_empty() => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns true for the constant.
+    #[must_use]
+    pub fn is(&self, value: i64) -> bool {
+        self.as_constant() == Some(value)
+    }
+
+    /// Collects equal products. Coefficients that overflow saturate: such extents are refused where they are used.
+    fn collected(mut terms: Vec<(Vec<Atom>, i64)>) -> Dim {
+        terms.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut collected: Vec<(Vec<Atom>, i64)> = Vec::with_capacity(terms.len());
+        for (atoms, coefficient) in terms {
+            match collected.last_mut() {
+                Some(last) if last.0 == atoms => last.1 = last.1.saturating_add(coefficient),
+                _ => collected.push((atoms, coefficient)),
+            }
+        }
+        collected.retain(|term| term.1 != 0);
+        Dim::of(collected)
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(&self, other: &Dim) -> Dim {
+        Dim::collected(self.terms().iter().chain(other.terms()).cloned().collect())
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn minus(&self, other: &Dim) -> Dim {
+        self.plus(&other.times(&Dim::constant(-1)))
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn times(&self, other: &Dim) -> Dim {
+        if self.terms().len() > 1 && other.terms().len() > 1 && self.terms().len() * other.terms().len() > TERMS {
+            let (a, b) = if self <= other { (self, other) } else { (other, self) };
+            return Dim::atom(Atom::Operation(Operation::Product, a.clone(), b.clone()));
+        }
+        let mut terms = Vec::new();
+        for (left, x) in self.terms() {
+            for (right, y) in other.terms() {
+                let mut atoms: Vec<Atom> = left.iter().chain(right).cloned().collect();
+                atoms.sort();
+                terms.push((atoms, x.saturating_mul(*y)));
+            }
+        }
+        Dim::collected(terms)
+    }
+
+    /// The quotient, rounded down, by a divisor that is positive; 0 by 0.
+    #[must_use]
+    pub fn floor_div(&self, divisor: &Dim) -> Dim {
+        match (self.as_constant(), divisor.as_constant()) {
+            (_, Some(1)) => return self.clone(),
+            (Some(value), Some(divisor)) => {
+                return Dim::constant(if divisor == 0 { 0 } else { value.wrapping_div_euclid(divisor) });
+            }
+            _ => {}
+        }
+        if let Some(exact) = self.exact_quotient(divisor) {
+            return exact;
+        }
+        Dim::atom(Atom::Operation(Operation::FloorDiv, self.clone(), divisor.clone()))
+    }
+
+    /// The quotient, rounded up.
+    #[must_use]
+    pub fn ceil_div(&self, divisor: &Dim) -> Dim {
+        self.plus(divisor).minus(&Dim::constant(1)).floor_div(divisor)
+    }
+
+    /// The rest of the division that rounds down.
+    #[must_use]
+    pub fn modulo(&self, divisor: &Dim) -> Dim {
+        self.minus(&self.floor_div(divisor).times(divisor))
+    }
+
+    /// The quotient if every term is a multiple of a divisor of one term.
+    #[must_use]
+    pub fn exact_quotient(&self, divisor: &Dim) -> Option<Dim> {
+        if self == divisor && !self.is(0) {
+            return Some(Dim::constant(1));
+        }
+        let [(atoms, coefficient)] = divisor.terms() else { return None };
+        let mut terms = Vec::with_capacity(self.terms().len());
+        for (product, value) in self.terms() {
+            let mut left = product.clone();
+            for atom in atoms {
+                let position = left.iter().position(|other| other == atom)?;
+                left.remove(position);
+            }
+            if value.checked_rem(*coefficient)? != 0 {
+                return None;
+            }
+            terms.push((left, value / coefficient));
+        }
+        Some(Dim::collected(terms))
+    }
+
+    /// The lesser.
+    #[must_use]
+    pub fn min(&self, other: &Dim) -> Dim {
+        self.extreme(other, Operation::Min, Ordering::Less)
+    }
+
+    /// The greater.
+    #[must_use]
+    pub fn max(&self, other: &Dim) -> Dim {
+        self.extreme(other, Operation::Max, Ordering::Greater)
+    }
+
+    fn extreme(&self, other: &Dim, operation: Operation, wanted: Ordering) -> Dim {
+        match self.minus(other).as_constant() {
+            Some(0) => self.clone(),
+            Some(difference) if difference.cmp(&0) == wanted => self.clone(),
+            Some(_) => other.clone(),
+            None => {
+                let (a, b) = if self <= other { (self, other) } else { (other, self) };
+                Dim::atom(Atom::Operation(operation, a.clone(), b.clone()))
+            }
+        }
+    }
+
+    /// The product of several.
+    #[must_use]
+    pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
+        dims.into_iter().fold(Dim::constant(1), |product, dim| product.times(dim))
+    }
+
+    /// The sum of several.
+    #[must_use]
+    pub fn sum<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
+        dims.into_iter().fold(Dim::constant(0), |sum, dim| sum.plus(dim))
+    }
+
+    /// Writes the expression with the names of symbols.
+    pub(crate) fn text(&self, name: &dyn Fn(u32) -> String) -> String {
+        let terms: Vec<String> = self.terms().iter().rev().map(|(atoms, coefficient)| {
+            let atoms: Vec<String> = atoms.iter().map(|atom| atom.text(name)).collect();
+            match (*coefficient, atoms.join("*")) {
+                (value, product) if product.is_empty() => value.to_string(),
+                (1, product) => product,
+                (value, product) => format!("{value}*{product}"),
+            }
+        }).collect();
+        if terms.is_empty() { "0".to_owned() } else { terms.join("+").replace("+-", "-") }
+    }
+}
+
+impl Atom {
+    fn text(&self, name: &dyn Fn(u32) -> String) -> String {
+        match self {
+            Atom::Symbol(number) => name(*number),
+            Atom::Operation(operation, a, b) => {
+                let (a, b) = (a.text(name), b.text(name));
+                match operation {
+                    Operation::FloorDiv => format!("floor({a}/({b}))"),
+                    Operation::Min => format!("min({a},{b})"),
+                    Operation::Max => format!("max({a},{b})"),
+                    Operation::Product => format!("({a})*({b})"),
+                }
+            }
+        }
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(value: i64) -> Dim {
+        Dim::constant(value)
+    }
+}
+
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(&|number| format!("s{number}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n() -> Dim {
+        Dim::symbol(0)
+    }
+
+    #[test]
+    fn equal_polynomials_are_equal() {
+        let m = Dim::symbol(1);
+        let sum = n().plus(&m).times(&n().minus(&m));
+        assert_eq!(sum, n().times(&n()).minus(&m.times(&m)));
+        assert_eq!(n().minus(&n()).as_constant(), Some(0));
+        assert_eq!(format!("{:?}", n().times(&Dim::constant(2)).plus(&Dim::constant(3))), "2*s0+3");
+    }
+
+    #[test]
+    fn quotients_cancel() {
+        let four = Dim::constant(4);
+        assert_eq!(n().times(&four).floor_div(&four), n());
+        assert_eq!(n().times(&four).floor_div(&n()), four);
+        assert_eq!(Dim::constant(-7).floor_div(&Dim::constant(2)).as_constant(), Some(-4));
+        assert_eq!(Dim::constant(7).ceil_div(&Dim::constant(2)).as_constant(), Some(4));
+        assert_eq!(n().plus(&Dim::constant(1)).floor_div(&Dim::constant(2)).as_constant(), None);
+        assert_eq!(n().times(&four).modulo(&four).as_constant(), Some(0));
+    }
+
+    #[test]
+    fn extremes_of_a_constant_distance_are_decided() {
+        let next = n().plus(&Dim::constant(1));
+        assert_eq!(n().max(&next), next);
+        assert_eq!(n().min(&next), n());
+        assert_eq!(n().max(&Dim::symbol(1)), Dim::symbol(1).max(&n()));
+    }
+}

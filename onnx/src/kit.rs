@@ -1,0 +1,772 @@
+//! What lowerings are made of: loop nests over tensors, conversions, and changes of shape.
+
+use std::rc::Rc;
+
+use incarnate_bytecode::Result;
+use incarnate_mlir::{Builder, Element, Expression, Extent, FloatPredicate, IntPredicate, Iterator, Map, Value};
+
+use crate::context::Context;
+use crate::data_type::{DataType, Kind};
+use crate::dim::Dim;
+use crate::node::{invalid, unsupported};
+use crate::tensor::{Constant, Data, Scalar, Tensor};
+
+/// How a loop nest reads an operand whose shape is broadcast.
+enum Access {
+    /// By an affine map.
+    Mapped(Map),
+    /// At positions that are computed, because it is not known which extents are 1.
+    Computed(Vec<Position>),
+}
+
+/// A position along a dimension of an operand.
+#[derive(Clone)]
+enum Position {
+    /// The first.
+    First,
+    /// That of the loop dimension.
+    Loop(usize),
+    /// That of the loop dimension if the extent is not 1.
+    Clamped(usize, Dim),
+}
+
+impl Context {
+    /// Returns the shape that several broadcast to, as NumPy does it. Where it is not known whether an extent is 1, the call fails
+    /// unless the extents are equal or 1.
+    pub(crate) fn broadcast(&mut self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
+        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+        let mut result = vec![Dim::constant(1); rank];
+        for shape in shapes {
+            let skipped = rank - shape.len();
+            for (position, dim) in shape.iter().enumerate() {
+                let Some(known) = result.get(skipped + position).cloned() else { continue };
+                let joined = self.broadcast_extent(&known, dim)?;
+                if let Some(slot) = result.get_mut(skipped + position) {
+                    *slot = joined;
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    fn broadcast_extent(&mut self, a: &Dim, b: &Dim) -> Result<Dim> {
+        match (a.as_constant(), b.as_constant()) {
+            _ if a == b => Ok(a.clone()),
+            (Some(1), _) => Ok(b.clone()),
+            (_, Some(1)) => Ok(a.clone()),
+            (Some(_), Some(_)) => invalid(format!("shapes do not broadcast: {} and {}", self.text(a), self.text(b))),
+            _ => {
+                let (x, y) = (self.index(a), self.index(b));
+                let one = self.b.index(1);
+                let is_one = self.b.cmpi(IntPredicate::Equal, x, one);
+                let other_is_one = self.b.cmpi(IntPredicate::Equal, y, one);
+                let is_equal = self.b.cmpi(IntPredicate::Equal, x, y);
+                let either = self.b.ori(is_one, other_is_one);
+                let fits = self.b.ori(either, is_equal);
+                self.b.assert(fits, &format!("shapes do not broadcast: {} and {}", self.text(a), self.text(b)));
+                // An operand with a constant extent other than 1 decides.
+                if a.as_constant().is_some() {
+                    return Ok(a.clone());
+                }
+                if b.as_constant().is_some() {
+                    return Ok(b.clone());
+                }
+                let joined = self.b.select(is_one, y, x);
+                Ok(self.symbol(&format!("broadcast({},{})", self.text(a), self.text(b)), joined))
+            }
+        }
+    }
+
+    fn access(&self, shape: &[Dim], result: &[Dim]) -> Access {
+        let skipped = result.len() - shape.len();
+        let positions: Vec<Position> = shape
+            .iter()
+            .enumerate()
+            .map(|(index, dim)| match result.get(skipped + index) {
+                Some(extent) if extent == dim => Position::Loop(skipped + index),
+                _ if dim.is(1) => Position::First,
+                _ => Position::Clamped(skipped + index, dim.clone()),
+            })
+            .collect();
+        let expressions: Option<Vec<Expression>> = positions
+            .iter()
+            .map(|position| match position {
+                Position::First => Some(Expression::constant(0)),
+                Position::Loop(index) => Some(Expression::dimension(*index)),
+                Position::Clamped(..) => None,
+            })
+            .collect();
+        match expressions {
+            Some(expressions) => Access::Mapped(Map::new(result.len(), expressions)),
+            None => Access::Computed(positions),
+        }
+    }
+
+    /// Computes each element of a tensor of those at its position in the inputs, which broadcast. The body gets and returns elements of
+    /// the types that arithmetic has: `f32` for narrower floats.
+    pub(crate) fn map(
+        &mut self,
+        inputs: &[&Tensor],
+        ty: DataType,
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Result<Tensor> {
+        let shapes: Vec<&[Dim]> = inputs.iter().map(|input| &*input.shape).collect();
+        let shape = self.broadcast(&shapes)?;
+        self.map_to(inputs, ty, &shape, body)
+    }
+
+    /// [`Context::map`] to a shape that the inputs broadcast to.
+    pub(crate) fn map_to(
+        &mut self,
+        inputs: &[&Tensor],
+        ty: DataType,
+        shape: &[Dim],
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Result<Tensor> {
+        self.check_shape(ty, shape)?;
+        let (mut values, mut maps, mut sources) = (Vec::new(), Vec::new(), Vec::new());
+        for input in inputs {
+            let scalar = self.elements_of_splat(input)?;
+            if let Some(scalar) = scalar {
+                sources.push(Read::Splat(scalar, input.ty));
+                continue;
+            }
+            let value = self.value(input)?;
+            match self.access(&input.shape, shape) {
+                Access::Mapped(map) => {
+                    sources.push(Read::Argument(values.len(), input.ty));
+                    values.push(value);
+                    maps.push(map);
+                }
+                Access::Computed(positions) => {
+                    let positions = positions
+                        .into_iter()
+                        .map(|position| match position {
+                            Position::Clamped(index, dim) => (index, Some(self.index(&dim))),
+                            Position::Loop(index) => (index, None),
+                            Position::First => (usize::MAX, None),
+                        })
+                        .collect();
+                    sources.push(Read::Extracted(value, positions, input.ty));
+                }
+            }
+        }
+        let extents = self.extents(shape);
+        let empty = self.b.empty(&extents, ty.element());
+        maps.push(Map::identity(shape.len()));
+        let iterators = vec![Iterator::Parallel; shape.len()];
+        let results = self.b.generic(&values, &[empty], &maps, &iterators, |b, arguments| {
+            let elements: Vec<Value> = sources.iter().map(|source| source.read(b, arguments)).collect();
+            let result = body(b, &elements);
+            vec![narrowed(b, result, ty)]
+        });
+        self.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+    }
+
+    /// Returns the element of a small constant whose elements are all the same.
+    fn elements_of_splat(&mut self, tensor: &Tensor) -> Result<Option<f64>> {
+        if tensor.ty.is_float() || tensor.ty.bits() <= 32 {
+            if matches!(tensor.data, Data::Value(_)) || tensor.count().as_constant().is_none_or(|count| count > 64) {
+                return Ok(None);
+            }
+            return Ok(self.floats(tensor)?.and_then(|elements| {
+                let (first, rest) = elements.split_first()?;
+                rest.iter().all(|other| other.to_bits() == first.to_bits()).then_some(*first)
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Computes each element of a tensor of its position. The body gets the positions along the dimensions, and returns an element of
+    /// the type that arithmetic has. It may read tensors by [`read`].
+    pub(crate) fn generate(
+        &mut self,
+        shape: &[Dim],
+        ty: DataType,
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Result<Tensor> {
+        self.check_shape(ty, shape)?;
+        let extents = self.extents(shape);
+        let empty = self.b.empty(&extents, ty.element());
+        let iterators = vec![Iterator::Parallel; shape.len()];
+        let results = self.b.generic(&[], &[empty], &[Map::identity(shape.len())], &iterators, |b, _| {
+            let positions: Vec<Value> = (0..iterators.len()).map(|dimension| b.iteration(dimension)).collect();
+            let result = body(b, &positions);
+            vec![narrowed(b, result, ty)]
+        });
+        self.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+    }
+
+    /// Combines the elements along axes, which the result does not have. The body gets an element and the accumulator, both of the
+    /// type that arithmetic has, and returns the next accumulator, whose first value is `initial`. The result has type `ty`, which is
+    /// that of the accumulator.
+    pub(crate) fn reduce(
+        &mut self,
+        input: &Tensor,
+        axes: &[usize],
+        ty: DataType,
+        initial: Scalar,
+        body: impl FnOnce(&mut Builder, Value, Value) -> Value,
+    ) -> Result<Tensor> {
+        let rank = input.rank();
+        let kept: Vec<usize> = (0..rank).filter(|index| !axes.contains(index)).collect();
+        let shape: Vec<Dim> = kept.iter().filter_map(|index| input.shape.get(*index).cloned()).collect();
+        let value = self.value(input)?;
+        let initial = self.scalar(&initial, ty)?;
+        let extents = self.extents(&shape);
+        let filled = self.b.fill(initial, &extents);
+        let iterators: Vec<Iterator> = (0..rank)
+            .map(|index| if axes.contains(&index) { Iterator::Reduction } else { Iterator::Parallel })
+            .collect();
+        let maps = [Map::identity(rank), Map::of(rank, &kept)];
+        let from = input.ty;
+        let results = self.b.generic(&[value], &[filled], &maps, &iterators, |b, arguments| match arguments {
+            [element, accumulator] => {
+                let element = widened(b, *element, from);
+                vec![body(b, element, *accumulator)]
+            }
+            _ => Vec::new(),
+        });
+        self.tensor(results.first().copied().unwrap_or(filled), ty, shape)
+    }
+
+    /// A scalar constant of the type that a value of `ty` has in MLIR.
+    pub(crate) fn scalar(&mut self, scalar: &Scalar, ty: DataType) -> Result<Value> {
+        Ok(match scalar {
+            Scalar::Float(value) => self.b.float(*value, ty.element()),
+            Scalar::Int(dim) => match dim.as_constant() {
+                Some(value) => self.b.int(value, ty.element()),
+                None => {
+                    let index = self.index(dim);
+                    let wide = self.b.index_cast(index, Element::I64);
+                    if ty.element() == Element::I64 { wide } else { self.b.trunci(wide, ty.element()) }
+                }
+            },
+        })
+    }
+
+    /// A tensor whose elements are all the same.
+    pub(crate) fn splat(&mut self, scalar: &Scalar, ty: DataType, shape: &[Dim]) -> Result<Tensor> {
+        self.check_shape(ty, shape)?;
+        let count = Dim::product(shape).as_constant().and_then(|count| usize::try_from(count).ok());
+        if let Some(count) = count.filter(|count| *count <= 64) {
+            return Ok(Tensor::of_elements(ty, shape.to_vec(), vec![scalar.clone(); count]));
+        }
+        let value = self.scalar(scalar, ty)?;
+        let extents = self.extents(shape);
+        let filled = self.b.fill(value, &extents);
+        self.tensor(filled, ty, shape.to_vec())
+    }
+
+    /// Converts elements as ONNX's `Cast` does.
+    pub(crate) fn cast(&mut self, input: &Tensor, ty: DataType) -> Result<Tensor> {
+        let from = input.ty;
+        if from == ty {
+            return Ok(input.clone());
+        }
+        if let Some(elements) = self.elements(input)?
+            && let Some(cast) = crate::fold::cast(&elements, from, ty)
+        {
+            return Ok(Tensor::of_elements(ty, input.shape.clone(), cast));
+        }
+        self.map(&[input], ty, |b, x| converted(b, x[0], from, ty))
+    }
+
+    /// Broadcasts a tensor to a shape.
+    pub(crate) fn broadcast_to(&mut self, input: &Tensor, shape: &[Dim]) -> Result<Tensor> {
+        if input.shape == shape {
+            return Ok(input.clone());
+        }
+        let from = input.shape.clone();
+        let skipped = shape.len() - from.len().min(shape.len());
+        let source = |position: &[i64]| {
+            let own = position.get(skipped..).unwrap_or_default();
+            Some(own.iter().zip(&from).map(|(index, dim)| if dim.is(1) { 0 } else { *index }).collect())
+        };
+        if let Some(known) = self.rearranged(input, shape, source)? {
+            return Ok(known);
+        }
+        self.map_to(&[input], input.ty, shape, |_, x| x[0])
+    }
+
+    /// Permutes dimensions: dimension `i` of the result is `permutation[i]` of the input.
+    pub(crate) fn transpose(&mut self, input: &Tensor, permutation: &[usize]) -> Result<Tensor> {
+        if permutation.iter().copied().eq(0..input.rank()) {
+            return Ok(input.clone());
+        }
+        let shape: Vec<Dim> = permutation.iter().filter_map(|index| input.shape.get(*index).cloned()).collect();
+        if shape.len() != input.rank() || permutation.len() != input.rank() {
+            return invalid(format!("{permutation:?} is no permutation of {} dimensions", input.rank()));
+        }
+        let permuted = |position: &[i64]| {
+            let mut at = vec![0; position.len()];
+            for (index, from) in position.iter().zip(permutation) {
+                *at.get_mut(*from)? = *index;
+            }
+            Some(at)
+        };
+        if let Some(known) = self.rearranged(input, &shape, permuted)? {
+            return Ok(known);
+        }
+        let value = self.value(input)?;
+        let extents = self.extents(&shape);
+        let empty = self.b.empty(&extents, input.ty.element());
+        let mut inverse = vec![0; permutation.len()];
+        for (to, from) in permutation.iter().enumerate() {
+            if let Some(slot) = inverse.get_mut(*from) {
+                *slot = to;
+            }
+        }
+        let maps = [Map::of(shape.len(), &inverse), Map::identity(shape.len())];
+        let iterators = vec![Iterator::Parallel; shape.len()];
+        let results = self.b.generic(&[value], &[empty], &maps, &iterators, |_, x| vec![x[0]]);
+        self.tensor(results.first().copied().unwrap_or(empty), input.ty, shape)
+    }
+
+    /// Changes the shape, keeping the elements by rows. The number of elements is checked when the module runs, where it is not known.
+    pub(crate) fn reshape(&mut self, input: &Tensor, shape: &[Dim]) -> Result<Tensor> {
+        if input.shape == shape {
+            return Ok(input.clone());
+        }
+        self.check_shape(input.ty, shape)?;
+        self.require_equal(&input.count(), &Dim::product(shape), "the number of elements of a reshaped tensor")?;
+        match &input.data {
+            Data::Elements(elements) => {
+                let data = Data::Elements(Rc::clone(elements));
+                return Ok(Tensor { ty: input.ty, shape: shape.to_vec(), data });
+            }
+            // A constant of its own, as values of constants are found by address.
+            Data::Constant(constant) if shape.iter().all(|dim| dim.as_constant().is_some()) => {
+                let data = Data::Constant(Rc::new(Constant::clone(constant)));
+                return Ok(Tensor { ty: input.ty, shape: shape.to_vec(), data });
+            }
+            Data::Constant(_) | Data::Value(_) => {}
+        }
+        let value = self.value(input)?;
+        let groups = crate::reshape::groups(&input.shape, shape);
+        let joined: Vec<Dim> = groups
+            .iter()
+            .map(|group| Dim::product(input.shape.get(group.from.clone()).unwrap_or_default()))
+            .collect();
+        let mut value = value;
+        if groups.iter().any(|group| group.from.len() != 1) {
+            let from: Vec<Vec<usize>> = groups.iter().map(|group| group.from.clone().collect()).collect();
+            let from = if input.rank() == 0 { None } else { Some(from) };
+            if let Some(from) = from {
+                let from = if joined.iter().all(|dim| dim.is(1)) && shape.is_empty() { Vec::new() } else { from };
+                value = self.b.collapse_shape(value, &from);
+            }
+        }
+        if groups.iter().any(|group| group.to.len() != 1) || input.rank() == 0 {
+            let to: Vec<Vec<usize>> = groups.iter().map(|group| group.to.clone().collect()).collect();
+            let to = if input.rank() == 0 { Vec::new() } else { to };
+            if !shape.is_empty() {
+                let extents = self.extents(shape);
+                value = self.b.expand_shape(value, &to, &extents);
+            }
+        }
+        self.tensor(value, input.ty, shape.to_vec())
+    }
+
+    /// Inserts dimensions of extent 1 before positions of the result, in ascending order.
+    pub(crate) fn unsqueeze(&mut self, input: &Tensor, axes: &[usize]) -> Result<Tensor> {
+        let mut shape = input.shape.clone();
+        let mut axes = axes.to_vec();
+        axes.sort_unstable();
+        for axis in axes {
+            if axis > shape.len() {
+                return invalid(format!("the axis {axis} is beyond the shape"));
+            }
+            shape.insert(axis, Dim::constant(1));
+        }
+        self.reshape(input, &shape)
+    }
+
+    /// Removes dimensions of extent 1.
+    pub(crate) fn squeeze(&mut self, input: &Tensor, axes: &[usize]) -> Result<Tensor> {
+        let mut shape = Vec::new();
+        for (index, dim) in input.shape.iter().enumerate() {
+            if axes.contains(&index) {
+                self.require_equal(dim, &Dim::constant(1), "the extent of a removed dimension")?;
+            } else {
+                shape.push(dim.clone());
+            }
+        }
+        self.reshape(input, &shape)
+    }
+
+    /// Returns `count` elements of each dimension from an offset on, which must be within the tensor, each `step` behind the one
+    /// before.
+    pub(crate) fn slice(&mut self, input: &Tensor, offsets: &[Dim], counts: &[Dim], steps: &[i64]) -> Result<Tensor> {
+        let starts: Option<Vec<i64>> = offsets.iter().map(Dim::as_constant).collect();
+        if let Some(starts) = starts {
+            let source = |position: &[i64]| {
+                let at = position.iter().zip(starts.iter().zip(steps));
+                Some(at.map(|(index, (start, step))| start + index * step).collect())
+            };
+            if let Some(known) = self.rearranged(input, counts, source)? {
+                return Ok(known);
+            }
+        }
+        let value = self.value(input)?;
+        let (offsets, sizes) = (self.extents(offsets), self.extents(counts));
+        let steps: Vec<Extent> = steps.iter().copied().map(Extent::Constant).collect();
+        let sliced = self.b.extract_slice(value, &offsets, &sizes, &steps, &[]);
+        self.tensor(sliced, input.ty, counts.to_vec())
+    }
+
+    /// Reverses the order along axes.
+    pub(crate) fn reverse(&mut self, input: &Tensor, axes: &[usize]) -> Result<Tensor> {
+        let lengths = input.static_shape();
+        let source = |position: &[i64]| {
+            let mut at = position.to_vec();
+            for axis in axes {
+                let length = *lengths.as_ref()?.get(*axis)?;
+                let slot = at.get_mut(*axis)?;
+                *slot = length - 1 - *slot;
+            }
+            Some(at)
+        };
+        if let Some(known) = self.rearranged(input, &input.shape, source)? {
+            return Ok(known);
+        }
+        let value = self.value(input)?;
+        let mut lasts = Vec::new();
+        for axis in axes {
+            let last = input.shape.get(*axis).map(|dim| dim.minus(&Dim::constant(1)));
+            lasts.push((*axis, self.index(&last.unwrap_or_else(|| Dim::constant(0)))));
+        }
+        let ty = input.ty;
+        self.generate(&input.shape.clone(), ty, |b, positions| {
+            let mut at = positions.to_vec();
+            for (axis, last) in lasts {
+                if let Some(slot) = at.get_mut(axis) {
+                    *slot = b.subi(last, *slot);
+                }
+            }
+            b.extract(value, &at)
+        })
+    }
+
+    /// Returns a range of one dimension, which must be within the tensor.
+    pub(crate) fn slice_axis(&mut self, input: &Tensor, axis: usize, offset: &Dim, count: &Dim) -> Result<Tensor> {
+        let mut offsets = vec![Dim::constant(0); input.rank()];
+        let mut counts = input.shape.clone();
+        if let (Some(slot), Some(size)) = (offsets.get_mut(axis), counts.get_mut(axis)) {
+            (*slot, *size) = (offset.clone(), count.clone());
+        }
+        self.slice(input, &offsets, &counts, &vec![1; input.rank()])
+    }
+
+    /// Joins tensors along an axis.
+    pub(crate) fn concat(&mut self, parts: &[&Tensor], axis: usize) -> Result<Tensor> {
+        let Some(first) = parts.first() else { return invalid("nothing is concatenated") };
+        if let [only] = parts {
+            return Ok(Tensor::clone(only));
+        }
+        let mut shape = first.shape.clone();
+        let mut length = Dim::constant(0);
+        for part in parts {
+            if part.rank() != shape.len() || part.ty != first.ty {
+                return invalid("tensors of several ranks or types are concatenated");
+            }
+            for (index, (dim, other)) in shape.iter_mut().zip(&part.shape).enumerate() {
+                if index == axis {
+                    length = length.plus(other);
+                } else {
+                    self.require_equal(dim, other, "an extent of concatenated tensors")?;
+                    if other.as_constant().is_some() {
+                        *dim = other.clone();
+                    }
+                }
+            }
+        }
+        match shape.get_mut(axis) {
+            Some(slot) => *slot = length,
+            None => return invalid(format!("the axis {axis} is beyond the shape")),
+        }
+        if let Some(known) = self.concat_known(parts, axis, &shape)? {
+            return Ok(known);
+        }
+        let values: Vec<Value> = parts.iter().map(|part| self.value(part)).collect::<Result<_>>()?;
+        let joined = self.b.concat(axis, &values);
+        self.tensor(joined, first.ty, shape)
+    }
+
+    /// Joins known elements, where there are few; `None` if some are not known.
+    fn concat_known(&mut self, parts: &[&Tensor], axis: usize, shape: &[Dim]) -> Result<Option<Tensor>> {
+        let Some(first) = parts.first() else { return Ok(None) };
+        let (mut known, mut lengths) = (Vec::new(), Vec::new());
+        for part in parts {
+            let (Some(elements), Some(from)) = (self.elements(part)?, part.static_shape()) else { return Ok(None) };
+            lengths.push(from.get(axis).copied().unwrap_or(0));
+            known.push((elements, from));
+        }
+        // All elements behind one another, and the position of each part among them.
+        let mut all = Vec::new();
+        let mut starts = Vec::new();
+        for (elements, _) in &known {
+            starts.push(i64::try_from(all.len()).unwrap_or(i64::MAX));
+            all.extend(elements.iter().cloned());
+        }
+        let total = vec![i64::try_from(all.len()).unwrap_or(i64::MAX)];
+        let Some(to) = shape.iter().map(Dim::as_constant).collect::<Option<Vec<i64>>>() else { return Ok(None) };
+        let elements = crate::fold::remapped(&all, &total, &to, |position| {
+            let mut position = position.to_vec();
+            let along = position.get_mut(axis)?;
+            let mut part = 0;
+            while *along >= *lengths.get(part)? {
+                *along -= lengths.get(part)?;
+                part += 1;
+            }
+            let (_, from) = known.get(part)?;
+            let flat = position.iter().zip(from).fold(0, |flat, (index, extent)| flat * extent + index);
+            Some(vec![starts.get(part)? + flat])
+        });
+        Ok(elements.map(|elements| Tensor::of_elements(first.ty, shape.to_vec(), elements)))
+    }
+
+    /// Adds elements of one value around a tensor; negative numbers remove elements.
+    pub(crate) fn pad(&mut self, input: &Tensor, low: &[Dim], high: &[Dim], value: Value) -> Result<Tensor> {
+        let zero = Dim::constant(0);
+        let (mut offsets, mut counts) = (Vec::new(), Vec::new());
+        let pads = input.shape.iter().zip(low.iter().zip(high));
+        for (dim, (low, high)) in pads.clone() {
+            let removed = [low, high].map(|pad| pad.min(&zero));
+            offsets.push(zero.minus(&removed[0]));
+            counts.push(dim.plus(&removed[0]).plus(&removed[1]));
+        }
+        let sliced = if counts == input.shape {
+            input.clone()
+        } else {
+            self.slice(input, &offsets, &counts, &vec![1; input.rank()])?
+        };
+        let added = |pads: &[Dim]| -> Vec<Dim> { pads.iter().map(|pad| pad.max(&zero)).collect() };
+        let shape: Vec<Dim> = pads.map(|(dim, (low, high))| dim.plus(low).plus(high)).collect();
+        if shape == sliced.shape {
+            return Ok(sliced);
+        }
+        let operand = self.value(&sliced)?;
+        let (low, high) = (added(low), added(high));
+        let (low, high) = (self.extents(&low), self.extents(&high));
+        let padded = self.b.pad(operand, &low, &high, value);
+        self.tensor(padded, input.ty, shape)
+    }
+}
+
+/// Where an element of an operand is.
+enum Read {
+    Argument(usize, DataType),
+    Extracted(Value, Vec<(usize, Option<Value>)>, DataType),
+    Splat(f64, DataType),
+}
+
+impl Read {
+    fn read(&self, b: &mut Builder, arguments: &[Value]) -> Value {
+        match self {
+            Read::Argument(index, ty) => {
+                let raw = arguments.get(*index).copied();
+                raw.map_or_else(|| b.index(0), |raw| widened(b, raw, *ty))
+            }
+            Read::Splat(value, ty) => {
+                if ty.is_float() {
+                    b.float(*value, ty.computed().element())
+                } else {
+                    b.int(*value as i64, ty.element())
+                }
+            }
+            Read::Extracted(tensor, positions, ty) => {
+                let indices: Vec<Value> = positions
+                    .iter()
+                    .map(|(dimension, extent)| match extent {
+                        _ if *dimension == usize::MAX => b.index(0),
+                        None => b.iteration(*dimension),
+                        Some(extent) => {
+                            let (position, one) = (b.iteration(*dimension), b.index(1));
+                            let last = b.subi(*extent, one);
+                            b.minui(position, last)
+                        }
+                    })
+                    .collect();
+                read(b, *tensor, &indices, *ty)
+            }
+        }
+    }
+}
+
+/// Reads an element within a loop nest, as the type that arithmetic has.
+pub(crate) fn read(b: &mut Builder, tensor: Value, indices: &[Value], ty: DataType) -> Value {
+    let raw = b.extract(tensor, indices);
+    widened(b, raw, ty)
+}
+
+/// Converts an element to the type that arithmetic has.
+pub(crate) fn widened(b: &mut Builder, element: Value, ty: DataType) -> Value {
+    if ty.computed() == ty { element } else { b.extf(element, Element::F32) }
+}
+
+/// Converts an element from the type that arithmetic has; floats of 8 bits saturate as ONNX's do.
+pub(crate) fn narrowed(b: &mut Builder, element: Value, ty: DataType) -> Value {
+    if ty.computed() == ty || b.element_of(element) == ty.element() { element } else { b.truncf(element, ty.element()) }
+}
+
+/// Cuts the fraction of a float.
+pub(crate) fn truncated(b: &mut Builder, x: Value) -> Value {
+    let element = b.element_of(x);
+    let zero = b.float(0.0, element);
+    let is_negative = b.cmpf(FloatPredicate::OrderedLess, x, zero);
+    let (up, down) = (b.ceil(x), b.floor(x));
+    b.select(is_negative, up, down)
+}
+
+/// Converts an element of the type that arithmetic has for `from` to that for `to`, as ONNX's `Cast` does: floats are cut, and integers
+/// wrap.
+pub(crate) fn converted(b: &mut Builder, x: Value, from: DataType, to: DataType) -> Value {
+    let (source, target) = (from.computed(), to.computed());
+    let element = target.element();
+    match (source.kind(), target.kind()) {
+        _ if source == target => x,
+        (Kind::Float, Kind::Float) if element.bits() > source.bits() => b.extf(x, element),
+        (Kind::Float, Kind::Float) => b.truncf(x, element),
+        (Kind::Float, Kind::Bool) => {
+            let zero = b.float(0.0, source.element());
+            b.cmpf(FloatPredicate::UnorderedNotEqual, x, zero)
+        }
+        (_, Kind::Bool) => {
+            let zero = b.int(0, source.element());
+            b.cmpi(IntPredicate::NotEqual, x, zero)
+        }
+        (Kind::Float, Kind::Unsigned) if to.bits() == 64 => {
+            // Beyond the range of signed integers, the upper bit is added behind the conversion.
+            let half = b.float(9_223_372_036_854_775_808.0, source.element());
+            let is_large = b.cmpf(FloatPredicate::OrderedGreaterEqual, x, half);
+            let lowered = b.subf(x, half);
+            let small = b.select(is_large, lowered, x);
+            let cut = truncated(b, small);
+            let bits = b.fptosi(cut, Element::I64);
+            let sign = b.int(i64::MIN, Element::I64);
+            let raised = b.xori(bits, sign);
+            b.select(is_large, raised, bits)
+        }
+        (Kind::Float, _) => {
+            let cut = truncated(b, x);
+            let wide = if to.bits() <= 16 { Element::I32 } else { Element::I64 };
+            let bits = b.fptosi(cut, wide);
+            wrapped(b, bits, to)
+        }
+        (Kind::Bool, Kind::Float) => b.uitofp(x, element),
+        (Kind::Unsigned, Kind::Float) => unsigned_to_float(b, x, source, element),
+        (Kind::Signed, Kind::Float) => b.sitofp(x, element),
+        (Kind::Bool | Kind::Unsigned, _) if element.bits() > b.element_of(x).bits() => b.extui(x, element),
+        (Kind::Signed, _) if element.bits() > b.element_of(x).bits() => {
+            let wide = b.extsi(x, element);
+            wrapped(b, wide, to)
+        }
+        _ => wrapped(b, x, to),
+    }
+}
+
+/// Converts an integer without a sign to a float.
+fn unsigned_to_float(b: &mut Builder, x: Value, from: DataType, to: Element) -> Value {
+    if from.bits() < 64 {
+        let wide = b.extui(x, Element::I64);
+        return b.sitofp(wide, to);
+    }
+    // Halved with the lowest bit kept, so that the sum rounds as the whole does.
+    let (one, zero) = (b.int(1, Element::I64), b.int(0, Element::I64));
+    let (upper, lowest) = (b.shrui(x, one), b.andi(x, one));
+    let half = b.ori(upper, lowest);
+    let (halved, whole) = (b.sitofp(half, to), b.sitofp(x, to));
+    let doubled = b.addf(halved, halved);
+    let is_large = b.cmpi(IntPredicate::SignedLess, x, zero);
+    b.select(is_large, doubled, whole)
+}
+
+/// Keeps the low bits of an integer, extended to the element of the type.
+fn wrapped(b: &mut Builder, x: Value, to: DataType) -> Value {
+    let element = to.element();
+    let narrow = if b.element_of(x).bits() > element.bits() { b.trunci(x, element) } else { x };
+    match to {
+        DataType::U4 => {
+            let mask = b.int(15, element);
+            b.andi(narrow, mask)
+        }
+        DataType::I4 => {
+            let four = b.int(4, element);
+            let shifted = b.shli(narrow, four);
+            b.shrsi(shifted, four)
+        }
+        _ => narrow,
+    }
+}
+
+/// The positions of the dimensions of a tensor that a list of axes does not name.
+pub(crate) fn others(axes: &[usize], rank: usize) -> Vec<usize> {
+    (0..rank).filter(|index| !axes.contains(index)).collect()
+}
+
+/// An error about a type that an operator does not take.
+pub(crate) fn wrong_type<T>(ty: DataType) -> Result<T> {
+    unsupported(format!("elements of type {} are not supported", ty.name()))
+}
+
+impl Context {
+    /// Computes the elements of a tensor of known ones, which broadcast; `None` if one is not known, or cannot be computed now.
+    pub(crate) fn fold(
+        &mut self,
+        inputs: &[&Tensor],
+        ty: DataType,
+        compute: impl Fn(&[Scalar]) -> Option<Scalar>,
+    ) -> Result<Option<Tensor>> {
+        let mut known = Vec::new();
+        for input in inputs {
+            let (Some(elements), Some(shape)) = (self.elements(input)?, input.static_shape()) else { return Ok(None) };
+            known.push((elements, shape));
+        }
+        let shapes: Vec<&[Dim]> = inputs.iter().map(|input| &*input.shape).collect();
+        let result = self.broadcast(&shapes)?;
+        let Some(to) = result.iter().map(Dim::as_constant).collect::<Option<Vec<i64>>>() else { return Ok(None) };
+        let mut columns = Vec::new();
+        for (elements, shape) in &known {
+            let skipped = to.len() - shape.len();
+            let broadcast = |position: &[i64]| {
+                let own = position.get(skipped..).unwrap_or_default();
+                Some(own.iter().zip(shape).map(|(index, extent)| if *extent == 1 { 0 } else { *index }).collect())
+            };
+            match crate::fold::remapped(elements, shape, &to, broadcast) {
+                Some(column) => columns.push(column),
+                None => return Ok(None),
+            }
+        }
+        let count = columns.first().map_or(0, Vec::len);
+        let mut elements = Vec::with_capacity(count);
+        for index in 0..count {
+            let operands: Vec<Scalar> = columns.iter().filter_map(|column| column.get(index).cloned()).collect();
+            let rounded = compute(&operands).and_then(|scalar| match scalar {
+                Scalar::Float(value) => crate::fold::rounded(value, ty).map(Scalar::Float),
+                Scalar::Int(dim) => match dim.as_constant() {
+                    Some(value) => Some(Scalar::Int(Dim::constant(crate::fold::wrapped(value, ty)))),
+                    None => (ty.bits() >= 32).then_some(Scalar::Int(dim)),
+                },
+            });
+            match rounded {
+                Some(element) => elements.push(element),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Tensor::of_elements(ty, result, elements)))
+    }
+
+    /// Reads known elements at other positions, for a result of a known shape; `None` if they are not known.
+    pub(crate) fn rearranged(
+        &self,
+        input: &Tensor,
+        shape: &[Dim],
+        source: impl FnMut(&[i64]) -> Option<Vec<i64>>,
+    ) -> Result<Option<Tensor>> {
+        let (Some(elements), Some(from)) = (self.elements(input)?, input.static_shape()) else { return Ok(None) };
+        let Some(to) = shape.iter().map(Dim::as_constant).collect::<Option<Vec<i64>>>() else { return Ok(None) };
+        let elements = crate::fold::remapped(&elements, &from, &to, source);
+        Ok(elements.map(|elements| Tensor::of_elements(input.ty, shape.to_vec(), elements)))
+    }
+}

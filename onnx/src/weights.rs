@@ -1,0 +1,118 @@
+//! The file of the weights.
+
+use std::io::{self, BufWriter, Write};
+
+use incarnate_bytecode::{Error, Result, ResultExt as _};
+
+use crate::context::Weight;
+use crate::data_type::DataType;
+use crate::import::Imported;
+
+/// Where the first weight starts is a multiple of this number of bytes, as for the runtime that maps the file.
+const ALIGNMENT: usize = 64;
+
+impl Imported {
+    /// Returns true if the module has parameters.
+    #[must_use]
+    pub fn has_weights(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
+    /// Returns the number of bytes of all weights.
+    #[must_use]
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights.iter().map(Weight::bytes).sum()
+    }
+
+    /// Writes the weights as safetensors, of which the keys are those of the module's parameters. They are copied from the model's file,
+    /// or from those beside it, without being in memory as a whole.
+    ///
+    /// # Errors
+    /// Errors of reading and writing files.
+    pub fn write_weights(&self, file: impl Write) -> Result<()> {
+        let mut header = String::from("{");
+        let mut offset = 0;
+        for weight in &self.weights {
+            let end = offset + weight.bytes();
+            let shape: Vec<String> = weight.shape.iter().map(i64::to_string).collect();
+            let comma = if offset == 0 && header.len() == 1 { "" } else { "," };
+            header += &format!(
+                "{comma}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{offset},{end}]}}",
+                json(&weight.key),
+                weight.stored_name(),
+                shape.join(",")
+            );
+            offset = end;
+        }
+        header.push('}');
+        while !(header.len() + size_of::<u64>()).is_multiple_of(ALIGNMENT) {
+            header.push(' ');
+        }
+        let mut file = BufWriter::new(file);
+        let write = |result: io::Result<()>| result.context(|| "writing the weights");
+        write(file.write_all(&(header.len() as u64).to_le_bytes()))?;
+        write(file.write_all(header.as_bytes()))?;
+        for weight in &self.weights {
+            weight.write(&mut file).context(|| format!("writing the weight `{}`", weight.key))?;
+        }
+        write(file.flush())
+    }
+}
+
+impl Weight {
+    /// Returns the number of bytes in the file, where each element has at least one.
+    fn bytes(&self) -> u64 {
+        let count: u64 = self.shape.iter().map(|extent| extent.unsigned_abs()).product();
+        count * u64::from(self.ty.element().bits().max(8)) / 8
+    }
+
+    /// Returns the name of the type in safetensors whose bits the weight has.
+    fn stored_name(&self) -> &'static str {
+        match self.ty {
+            DataType::F32 => "F32",
+            DataType::F64 => "F64",
+            _ => match self.ty.element().bits() {
+                0..=8 => "I8",
+                16 => "I16",
+                32 => "I32",
+                _ => "I64",
+            },
+        }
+    }
+
+    fn write(&self, file: &mut impl Write) -> Result<()> {
+        let mut reader = self.constant.source.reader()?;
+        if self.ty.bits() != 4 {
+            let copied = io::copy(&mut reader, file)?;
+            return if copied == self.bytes() { Ok(()) } else { Err(Error::out_of_range("its file has changed")) };
+        }
+        // Elements of 4 bits become bytes.
+        let count = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
+        let bytes = self.constant.bytes()?;
+        let elements = crate::elements::decode(&bytes, self.ty, count)
+            .ok_or_else(|| Error::out_of_range("there are too few bytes"))?;
+        let values = elements.iter().map(|element| {
+            let value = element.as_int().and_then(crate::dim::Dim::as_constant).unwrap_or(0);
+            value as u8
+        });
+        file.write_all(&values.collect::<Vec<u8>>())?;
+        Ok(())
+    }
+}
+
+/// Writes a string of JSON.
+fn json(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            c if (c as u32) < 32 => quoted += &format!("\\u{:04x}", c as u32),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
