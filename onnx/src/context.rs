@@ -497,4 +497,4 @@ fn held(constant: &Constant, ty: DataType, shape: Vec<i64>) -> Held {
 }
 
 /// The scope of the parameters of a model.
-pub(crate) const SCOPE: &str = "model";
+pub const SCOPE: &str = "model";
