@@ -302,6 +302,21 @@ impl Context {
         self.tensor(value, ty, shape)
     }
 
+    /// Wraps a value; `None` among the extents is measured.
+    pub(crate) fn partly_measured(&mut self, value: Value, ty: DataType, shape: &[Option<Dim>]) -> Result<Tensor> {
+        let mut dims = Vec::with_capacity(shape.len());
+        for (index, dim) in shape.iter().enumerate() {
+            dims.push(match dim {
+                Some(dim) => dim.clone(),
+                None => {
+                    let extent = self.b.dim(value, index);
+                    self.symbol("?", extent)
+                }
+            });
+        }
+        self.tensor(value, ty, dims)
+    }
+
     /// Returns the elements of a tensor if they are known.
     pub(crate) fn elements(&self, tensor: &Tensor) -> Result<Option<Rc<Vec<Scalar>>>> {
         match &tensor.data {

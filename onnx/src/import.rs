@@ -468,6 +468,11 @@ impl<'m> Import<'m> {
         self.cx.keep(&checkpoint.context);
     }
 
+    /// Adds errors of nodes.
+    pub(crate) fn report(&mut self, errors: Vec<String>) {
+        self.errors.extend(errors);
+    }
+
     /// Returns true if nodes since a checkpoint could not be imported.
     pub(crate) fn has_failed(&self, checkpoint: &Checkpoint) -> bool {
         self.errors.len() > checkpoint.errors
