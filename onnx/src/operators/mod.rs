@@ -2,6 +2,7 @@
 
 mod control;
 mod elementwise;
+mod recurrent;
 mod shapes;
 
 use incarnate_bytecode::Result;
@@ -35,7 +36,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[control::ROWS, elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[control::ROWS, elementwise::ROWS, recurrent::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
