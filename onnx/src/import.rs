@@ -22,7 +22,7 @@ const NODES: u64 = 1 << 20;
 const LISTED: usize = 20;
 
 /// How a model is imported.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Extents that are fixed, by the names that the model gives to them.
     pub dims: Vec<(String, i64)>,
@@ -43,6 +43,8 @@ pub struct Imported {
     pub(crate) weights: Vec<Weight>,
     /// What was done to the model.
     pub remarks: Vec<String>,
+    /// The names of extents of the inputs that are known when the model runs.
+    pub dynamic: Vec<String>,
 }
 
 /// Names and their values in a graph.
@@ -87,10 +89,10 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         errors: Vec::new(),
         nodes: 0,
     };
-    import.main(graph, options)?;
+    let dynamic = import.main(graph, options)?;
     let Context { b, weights, remarks, .. } = import.cx;
     let mlir = b.finish().map_err(|error| Error::internal(error.to_string()))?;
-    Ok(Imported { mlir, weights, remarks })
+    Ok(Imported { mlir, weights, remarks, dynamic })
 }
 
 /// An input of the function.
@@ -107,7 +109,7 @@ enum Extent {
 }
 
 impl<'m> Import<'m> {
-    fn main(&mut self, graph: &'m proto::Graph, options: &Options) -> Result<()> {
+    fn main(&mut self, graph: &'m proto::Graph, options: &Options) -> Result<Vec<String>> {
         self.add_initializers(graph, &options.inputs)?;
         let inputs = self.inputs(graph, options)?;
         let outputs: Vec<&'m str> = if options.outputs.is_empty() {
@@ -151,7 +153,16 @@ impl<'m> Import<'m> {
             results.iter().map(|(_, tensor)| self.cx.value(tensor)).collect::<Result<_>>()?;
         let declaration = declaration(name, &inputs, &types, &results);
         self.cx.b.end_function(function, &values, &[("iree.abi.declaration", declaration)]);
-        Ok(())
+        let extents = inputs.into_iter().flat_map(|input| input.extents);
+        let mut dynamic: Vec<String> = extents
+            .filter_map(|extent| match extent {
+                Extent::Named(name) => Some(name),
+                Extent::Constant(_) => None,
+            })
+            .collect();
+        dynamic.sort();
+        dynamic.dedup();
+        Ok(dynamic)
     }
 
     /// Returns the inputs of the function.
