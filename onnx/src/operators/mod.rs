@@ -1,7 +1,20 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod batch_normalization;
+mod cumulative;
+mod dropout;
+mod dynamic_axes;
 mod elementwise;
+mod fused_normalization;
+mod local_normalization;
+mod losses;
+mod nests;
+mod normalization;
+mod order;
+mod reductions;
 mod shapes;
+mod softmax;
+mod top_k;
 
 use incarnate_bytecode::Result;
 
@@ -34,7 +47,21 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    batch_normalization::ROWS,
+    cumulative::ROWS,
+    dropout::ROWS,
+    elementwise::ROWS,
+    fused_normalization::ROWS,
+    local_normalization::ROWS,
+    losses::ROWS,
+    normalization::ROWS,
+    order::ROWS,
+    reductions::ROWS,
+    shapes::ROWS,
+    softmax::ROWS,
+    top_k::ROWS,
+];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
