@@ -1,7 +1,18 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod activation;
+mod contraction;
+mod convolutions;
+mod einsum;
 mod elementwise;
+mod pooling;
+mod products;
+mod qlinear;
+mod quantization;
+mod quantized;
+mod sampling;
 mod shapes;
+mod window;
 
 use incarnate_bytecode::Result;
 
@@ -34,7 +45,18 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    elementwise::ROWS,
+    shapes::ROWS,
+    products::ROWS,
+    convolutions::ROWS,
+    einsum::ROWS,
+    pooling::ROWS,
+    quantization::ROWS,
+    quantized::ROWS,
+    qlinear::ROWS,
+    sampling::ROWS,
+];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
