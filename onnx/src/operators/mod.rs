@@ -15,6 +15,19 @@ mod reductions;
 mod shapes;
 mod softmax;
 mod top_k;
+mod activation;
+mod contraction;
+mod convolutions;
+mod einsum;
+mod elementwise;
+mod pooling;
+mod products;
+mod qlinear;
+mod quantization;
+mod quantized;
+mod sampling;
+mod shapes;
+mod window;
 
 use incarnate_bytecode::Result;
 
@@ -61,6 +74,16 @@ const FAMILIES: &[&[Row]] = &[
     shapes::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    elementwise::ROWS,
+    shapes::ROWS,
+    products::ROWS,
+    convolutions::ROWS,
+    einsum::ROWS,
+    pooling::ROWS,
+    quantization::ROWS,
+    quantized::ROWS,
+    qlinear::ROWS,
+    sampling::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
