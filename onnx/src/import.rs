@@ -94,6 +94,15 @@ pub(crate) struct Import<'m> {
     expanded: u64,
 }
 
+/// How far an import had come: see [`Import::restore`].
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    context: crate::context::Checkpoint,
+    names: usize,
+    frames: usize,
+    errors: usize,
+}
+
 /// Imports a model.
 ///
 /// # Errors
@@ -461,6 +470,39 @@ impl<'m> Import<'m> {
             .collect::<Result<Vec<Item>>>()?;
         self.names.pop();
         Ok(results)
+    }
+
+    /// Begins an attempt, which [`Import::restore`] discards or [`Import::keep`] keeps.
+    pub(crate) fn checkpoint(&mut self) -> Checkpoint {
+        Checkpoint {
+            context: self.cx.checkpoint(),
+            names: self.names.len(),
+            frames: self.frames.len(),
+            errors: self.errors.len(),
+        }
+    }
+
+    /// Discards all since a checkpoint, and returns the errors since.
+    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) -> Vec<String> {
+        self.cx.restore(&checkpoint.context);
+        self.names.truncate(checkpoint.names);
+        self.frames.truncate(checkpoint.frames);
+        self.errors.split_off(checkpoint.errors.min(self.errors.len()))
+    }
+
+    /// Keeps all since a checkpoint.
+    pub(crate) fn keep(&mut self, checkpoint: &Checkpoint) {
+        self.cx.keep(&checkpoint.context);
+    }
+
+    /// Adds errors of nodes.
+    pub(crate) fn report(&mut self, errors: Vec<String>) {
+        self.errors.extend(errors);
+    }
+
+    /// Returns true if nodes since a checkpoint could not be imported.
+    pub(crate) fn has_failed(&self, checkpoint: &Checkpoint) -> bool {
+        self.errors.len() > checkpoint.errors
     }
 
     /// Says of errors from a number on that they are within a node.

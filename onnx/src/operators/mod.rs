@@ -4,6 +4,7 @@ mod batch_normalization;
 mod cumulative;
 mod dropout;
 mod dynamic_axes;
+mod control;
 mod elementwise;
 mod fused_normalization;
 mod local_normalization;
@@ -85,6 +86,7 @@ const FAMILIES: &[&[Row]] = &[
     qlinear::ROWS,
     sampling::ROWS,
 ];
+const FAMILIES: &[&[Row]] = &[control::ROWS, elementwise::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
