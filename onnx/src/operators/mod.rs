@@ -1,6 +1,9 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod elementwise;
+mod resize;
+mod roi;
+mod sampling;
 mod shapes;
 
 use incarnate_bytecode::Result;
@@ -34,7 +37,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[elementwise::ROWS, resize::ROWS, roi::ROWS, sampling::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
