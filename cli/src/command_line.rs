@@ -114,15 +114,9 @@ impl Command {
     /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
     /// result is.
     pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
-        let is_portable = match self {
-            Command::Web(_) => true,
-            Command::Translate(arguments) => arguments.untrusted,
-            Command::Build(arguments) => arguments.untrusted,
-            _ => self.program().is_some_and(|program| program.untrusted),
-        };
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
         match self.files() {
-            Some((compiler, files)) => compile_models(&compiler, files, prefer, is_portable),
+            Some((compiler, files)) => compile_models(&compiler, files, prefer),
             None => Ok(Vec::new()),
         }
     }

@@ -10,7 +10,9 @@ use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Prefer;
-use incarnate_translator::compiler::{self, Compiled, Compiler, Event, ModelFormat, Source, Target};
+use incarnate_translator::compiler::{
+    self, CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Source, Target,
+};
 use indicatif::ProgressBar;
 
 use super::Verdict;
@@ -23,17 +25,55 @@ pub(super) struct CompilerArguments {
     /// The compiler, iree-compile; also as IREE_COMPILE, or in PATH.
     #[arg(long = "iree-compile", visible_alias = "iree_compile", value_name = "PATH", help_heading = "Models")]
     iree_compile: Option<PathBuf>,
-    /// What a model is compiled for: native (machine code for this processor), portable (bytecode for every machine, fast where
-    /// it is translated), both (in one file), vulkan[:ARCHITECTURE] (for GPUs), or TRIPLE[:CPU]. The default is native, and portable
-    /// with --untrusted. `build` builds the program for TRIPLE[:CPU], too.
+    /// What a model is compiled for: portable (bytecode for every machine, fastest where it is translated), native (machine code for this
+    /// processor), both (in one file), vulkan[:ARCHITECTURE] (for GPUs), or TRIPLE[:CPU]. The default is portable. `build` builds the
+    /// program for TRIPLE[:CPU], too.
     #[arg(long, value_name = "TARGET", help_heading = "Models")]
     target: Option<Target>,
+    /// Fix an extent that an ONNX model names: batch=1.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Models")]
+    dims: Vec<(String, i64)>,
+    /// Fix the shape of an input of an ONNX model: image=1x3x320x320.
+    #[arg(long = "shape", value_name = "INPUT=SHAPE", value_parser = shape, help_heading = "Models")]
+    shapes: Vec<(String, Vec<i64>)>,
+    /// Take tensors of an ONNX model by name as its inputs, and leave out the nodes before them.
+    #[arg(long = "inputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
+    inputs: Vec<String>,
+    /// Take tensors of an ONNX model by name as its outputs, and leave out the nodes behind them.
+    #[arg(long = "outputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
+    outputs: Vec<String>,
+}
+
+/// Parses `NAME=N`; a name may have equals signs.
+fn dimension(text: &str) -> core::result::Result<(String, i64), String> {
+    let (name, extent) = text.rsplit_once('=').ok_or("NAME=N is expected, such as batch=1")?;
+    match extent.parse() {
+        Ok(extent) if extent >= 0 => Ok((name.to_owned(), extent)),
+        _ => Err(format!("`{extent}` is no extent")),
+    }
+}
+
+/// Parses `INPUT=1x3x320x320`; `INPUT=` has no dimensions.
+fn shape(text: &str) -> core::result::Result<(String, Vec<i64>), String> {
+    let (name, shape) = text.rsplit_once('=').ok_or("INPUT=SHAPE is expected, such as image=1x3x320x320")?;
+    let extents = shape.split('x').filter(|_| !shape.is_empty());
+    let extents: core::result::Result<Vec<i64>, _> = extents.map(str::parse).collect();
+    match extents {
+        Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok((name.to_owned(), extents)),
+        _ => Err(format!("`{shape}` is no shape")),
+    }
 }
 
 impl CompilerArguments {
     /// Returns what models are compiled for, if the command line names it.
     pub(super) fn target(&self) -> Option<&Target> {
         self.target.as_ref()
+    }
+
+    /// Returns how a model is compiled for a target.
+    fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
+        let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
+        CompileOptions { target, flags, import: ImportOptions { dims, shapes, inputs, outputs } }
     }
 }
 
@@ -66,10 +106,10 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
         text.map_err(|word| Error::invalid_argument(format!("the flag '{}' is not UTF-8", word.display())))
     };
     let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
-    let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
+    let target = arguments.compiler.target.clone().unwrap_or(Target::Portable);
     // Before the compilation: a model that changes meanwhile is not the source of the module.
     let source = Source::of(model)?;
-    let compiled = compile_model(model, &arguments.compiler, &target, &flags, &mut NotKeptNote::default())?;
+    let compiled = compile_model(model, &arguments.compiler, &target, flags, &mut NotKeptNote::default())?;
     let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;
     atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
     writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
@@ -99,13 +139,14 @@ fn compile_model(
     model: &Path,
     arguments: &CompilerArguments,
     target: &Target,
-    flags: &[String],
+    flags: Vec<String>,
     not_kept: &mut NotKeptNote,
 ) -> Result<Compiled> {
     let compiler =
         Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
-    let compiled = compiler.compile(model, target, flags, |event| match event {
+    let options = arguments.options(target.clone(), flags);
+    let compiled = compiler.compile(model, &options, |event| match event {
         Event::Starting if stderr().is_terminal() => {
             line.set_message(format!("compiling {} for {target} ...", model.display()));
             line.enable_steady_tick(Duration::from_millis(100));
@@ -125,20 +166,17 @@ fn compile_model(
 }
 
 /// Compiles the models among the files of a command and puts their modules in their place, which are there as long as the result
-/// is. `prefer` is what a program that is built prefers; `is_portable` says what models are compiled for if the command line does
-/// not.
+/// is. `prefer` is what a program that is built prefers.
 pub(super) fn compile_models(
     compiler: &CompilerArguments,
     mut files: Vec<&mut PathBuf>,
     prefer: Option<Prefer>,
-    is_portable: bool,
 ) -> Result<Vec<Compiled>> {
     let target = match (compiler.target.clone(), prefer) {
         // The triple is that of the program.
         (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
         (Some(target), _) => target,
-        (None, _) if is_portable => Target::Portable,
-        (None, _) => Target::Native,
+        (None, _) => Target::Portable,
     };
     // What cannot be read is an error of the command.
     files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));
@@ -149,7 +187,7 @@ pub(super) fn compile_models(
     let mut not_kept = NotKeptNote::default();
     let mut all = Vec::new();
     for file in files {
-        let compiled = compile_model(file, compiler, &target, &[], &mut not_kept)?;
+        let compiled = compile_model(file, compiler, &target, Vec::new(), &mut not_kept)?;
         *file = compiled.path().to_owned();
         all.push(compiled);
     }

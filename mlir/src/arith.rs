@@ -17,7 +17,7 @@ impl Class {
 }
 
 macro_rules! operations {
-    (unary: $($unary:ident $unary_name:literal $unary_class:ident,)* binary: $($binary:ident $binary_name:literal $binary_class:ident,)*) => {
+    (unary { $($unary:ident $unary_name:literal $unary_class:ident,)* } binary { $($binary:ident $binary_name:literal $binary_class:ident,)* }) => {
         impl Builder {
             $(
                 #[doc = concat!("`", $unary_name, "`.")]
@@ -36,7 +36,7 @@ macro_rules! operations {
 }
 
 operations! {
-    unary:
+    unary {
         negf "arith.negf" Float,
         absf "math.absf" Float,
         absi "math.absi" Int,
@@ -60,7 +60,8 @@ operations! {
         ctpop "math.ctpop" Int,
         ctlz "math.ctlz" Int,
         cttz "math.cttz" Int,
-    binary:
+    }
+    binary {
         addf "arith.addf" Float,
         subf "arith.subf" Float,
         mulf "arith.mulf" Float,
@@ -89,6 +90,7 @@ operations! {
         shli "arith.shli" Int,
         shrsi "arith.shrsi" Int,
         shrui "arith.shrui" Int,
+    }
 }
 
 macro_rules! predicates {

@@ -182,14 +182,6 @@ impl Builder {
         value
     }
 
-    /// Appends an operation with several results.
-    pub(crate) fn operation_of(&mut self, types: &[Type], text: &str) -> Vec<Value> {
-        let values: Vec<Value> = types.iter().map(|ty| self.argument(ty.clone())).collect();
-        let equals = if values.is_empty() { "" } else { " = " };
-        self.line(&format!("{}{equals}{text}", list(&values)));
-        values
-    }
-
     /// Returns `values : types`, or nothing if there are none.
     pub(crate) fn typed(&self, values: &[Value]) -> String {
         if values.is_empty() { String::new() } else { format!("{} : {}", list(values), self.types_of(values)) }

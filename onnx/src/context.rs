@@ -415,4 +415,4 @@ impl Context {
 }
 
 /// The scope of the parameters of a model.
-pub(crate) const SCOPE: &str = "model";
+pub const SCOPE: &str = "model";

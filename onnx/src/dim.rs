@@ -186,13 +186,13 @@ impl Dim {
 
     /// The lesser.
     #[must_use]
-    pub fn min(&self, other: &Dim) -> Dim {
+    pub fn at_most(&self, other: &Dim) -> Dim {
         self.extreme(other, Operation::Min, Ordering::Less)
     }
 
     /// The greater.
     #[must_use]
-    pub fn max(&self, other: &Dim) -> Dim {
+    pub fn at_least(&self, other: &Dim) -> Dim {
         self.extreme(other, Operation::Max, Ordering::Greater)
     }
 
@@ -294,8 +294,8 @@ mod tests {
     #[test]
     fn extremes_of_a_constant_distance_are_decided() {
         let next = n().plus(&Dim::constant(1));
-        assert_eq!(n().max(&next), next);
-        assert_eq!(n().min(&next), n());
-        assert_eq!(n().max(&Dim::symbol(1)), Dim::symbol(1).max(&n()));
+        assert_eq!(n().at_least(&next), next);
+        assert_eq!(n().at_most(&next), n());
+        assert_eq!(n().at_least(&Dim::symbol(1)), Dim::symbol(1).at_least(&n()));
     }
 }

@@ -22,7 +22,7 @@ const NODES: u64 = 1 << 20;
 const LISTED: usize = 20;
 
 /// How a model is imported.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Extents that are fixed, by the names that the model gives to them.
     pub dims: Vec<(String, i64)>,
@@ -43,6 +43,8 @@ pub struct Imported {
     pub(crate) weights: Vec<Weight>,
     /// What was done to the model.
     pub remarks: Vec<String>,
+    /// The names of extents of the inputs that are known when the model runs.
+    pub dynamic: Vec<String>,
 }
 
 /// Names and their values in a graph.
@@ -87,10 +89,10 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         errors: Vec::new(),
         nodes: 0,
     };
-    import.main(graph, options)?;
+    let dynamic = import.main(graph, options)?;
     let Context { b, weights, remarks, .. } = import.cx;
     let mlir = b.finish().map_err(|error| Error::internal(error.to_string()))?;
-    Ok(Imported { mlir, weights, remarks })
+    Ok(Imported { mlir, weights, remarks, dynamic })
 }
 
 /// An input of the function.
@@ -107,7 +109,7 @@ enum Extent {
 }
 
 impl<'m> Import<'m> {
-    fn main(&mut self, graph: &'m proto::Graph, options: &Options) -> Result<()> {
+    fn main(&mut self, graph: &'m proto::Graph, options: &Options) -> Result<Vec<String>> {
         self.add_initializers(graph, &options.inputs)?;
         let inputs = self.inputs(graph, options)?;
         let outputs: Vec<&'m str> = if options.outputs.is_empty() {
@@ -150,8 +152,22 @@ impl<'m> Import<'m> {
         let values: Vec<Value> =
             results.iter().map(|(_, tensor)| self.cx.value(tensor)).collect::<Result<_>>()?;
         let declaration = declaration(name, &inputs, &types, &results);
-        self.cx.b.end_function(function, &values, &[("iree.abi.declaration", declaration)]);
-        Ok(())
+        let encoding = |tensor: &Tensor| {
+            let is_unsigned = tensor.ty.is_int() && tensor.ty.is_unsigned();
+            is_unsigned.then(|| outer_type(tensor.ty, &tensor.mlir_type()))
+        };
+        let encodings: Vec<Option<String>> = results.iter().map(|(_, tensor)| encoding(tensor)).collect();
+        self.cx.b.end_function(function, &values, &encodings, &[("iree.abi.declaration", declaration)]);
+        let extents = inputs.into_iter().flat_map(|input| input.extents);
+        let mut dynamic: Vec<String> = extents
+            .filter_map(|extent| match extent {
+                Extent::Named(name) => Some(name),
+                Extent::Constant(_) => None,
+            })
+            .collect();
+        dynamic.sort();
+        dynamic.dedup();
+        Ok(dynamic)
     }
 
     /// Returns the inputs of the function.
@@ -479,22 +495,26 @@ fn find_name<'m>(graph: &'m proto::Graph, name: &str) -> Result<&'m str> {
 
 /// Writes the types of a function with the names and signs that the model has.
 fn declaration(name: &str, inputs: &[Input<'_>], types: &[Type], results: &[(&str, Tensor)]) -> String {
-    let signed = |ty: DataType| match ty {
-        DataType::U4 => "ui8",
-        DataType::I4 => "i8",
-        _ => ty.name(),
-    };
-    let typed = |name: &str, ty: DataType, mlir: &Type| {
-        let extents = mlir.extents().unwrap_or_default();
-        let shape: String = extents.iter().map(|extent| extent.map_or("?x".to_owned(), |extent| format!("{extent}x"))).collect();
-        format!("%{}: tensor<{shape}{}>", QuotedName(name), signed(ty))
-    };
+    let typed =
+        |name: &str, ty: DataType, mlir: &Type| format!("%{}: {}", QuotedName(name), outer_type(ty, mlir));
     let arguments: Vec<String> =
         inputs.iter().zip(types).map(|(input, ty)| typed(input.name, input.ty, ty)).collect();
     let results: Vec<String> =
         results.iter().map(|(name, tensor)| typed(name, tensor.ty, &type_of(tensor.ty, &tensor.shape))).collect();
     let name: String = name.chars().filter(|c| !matches!(c, '(' | ')')).collect();
     format!("sync func @{name}({}) -> ({})", arguments.join(", "), results.join(", "))
+}
+
+/// Writes the type of a tensor with the sign of its elements; those of 4 bits are bytes.
+fn outer_type(ty: DataType, mlir: &Type) -> String {
+    let element = match ty {
+        DataType::U4 => "ui8",
+        DataType::I4 => "i8",
+        _ => ty.name(),
+    };
+    let extents = mlir.extents().unwrap_or_default();
+    let shape: String = extents.iter().map(|extent| extent.map_or("?x".to_owned(), |extent| format!("{extent}x"))).collect();
+    format!("tensor<{shape}{element}>")
 }
 
 /// The type of an empty sequence.

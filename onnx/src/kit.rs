@@ -532,7 +532,7 @@ impl Context {
         let (mut offsets, mut counts) = (Vec::new(), Vec::new());
         let pads = input.shape.iter().zip(low.iter().zip(high));
         for (dim, (low, high)) in pads.clone() {
-            let removed = [low, high].map(|pad| pad.min(&zero));
+            let removed = [low, high].map(|pad| pad.at_most(&zero));
             offsets.push(zero.minus(&removed[0]));
             counts.push(dim.plus(&removed[0]).plus(&removed[1]));
         }
@@ -541,7 +541,7 @@ impl Context {
         } else {
             self.slice(input, &offsets, &counts, &vec![1; input.rank()])?
         };
-        let added = |pads: &[Dim]| -> Vec<Dim> { pads.iter().map(|pad| pad.max(&zero)).collect() };
+        let added = |pads: &[Dim]| -> Vec<Dim> { pads.iter().map(|pad| pad.at_least(&zero)).collect() };
         let shape: Vec<Dim> = pads.map(|(dim, (low, high))| dim.plus(low).plus(high)).collect();
         if shape == sliced.shape {
             return Ok(sliced);
@@ -565,8 +565,10 @@ impl Read {
     fn read(&self, b: &mut Builder, arguments: &[Value]) -> Value {
         match self {
             Read::Argument(index, ty) => {
-                let raw = arguments.get(*index).copied();
-                raw.map_or_else(|| b.index(0), |raw| widened(b, raw, *ty))
+                match arguments.get(*index) {
+                    Some(raw) => widened(b, *raw, *ty),
+                    None => b.index(0),
+                }
             }
             Read::Splat(value, ty) => {
                 if ty.is_float() {

@@ -31,6 +31,7 @@ mod reshape;
 mod tensor;
 mod weights;
 
+pub use context::SCOPE;
 pub use data_type::DataType;
 pub use dim::Dim;
 pub use import::{Imported, Options, import};

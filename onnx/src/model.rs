@@ -47,6 +47,24 @@ impl Model {
         Ok(Model { proto, folder: folder.into() })
     }
 
+    /// Returns the files beside the model that have its weights, each once.
+    #[must_use]
+    pub fn weight_files(&self) -> Vec<PathBuf> {
+        let mut tensors = Vec::new();
+        let graphs = self.proto.graph.iter();
+        graphs.for_each(|graph| tensors_of(graph, &mut tensors));
+        for function in &self.proto.functions {
+            tensors_of_nodes(&function.node, &mut tensors);
+        }
+        let locations = tensors.into_iter().flat_map(|tensor| &tensor.external_data);
+        let locations = locations.filter(|entry| entry.key == "location").map(|entry| &*entry.value);
+        let mut files: Vec<PathBuf> =
+            locations.filter_map(|name| Some(self.folder.join(checked_location(name).ok()?))).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+
     pub(crate) fn graph(&self) -> Result<&proto::Graph> {
         self.proto.graph.as_ref().ok_or_else(|| Error::invalid_argument("there is no graph"))
     }
@@ -100,6 +118,23 @@ fn tensor_of(proto: &proto::Tensor, name: &str, external: Option<Source>) -> Res
     let shape = proto.dims.iter().copied().map(Dim::constant).collect();
     let constant = Constant { name: name.to_owned(), source };
     Ok(Tensor { ty, shape, data: Data::Constant(Rc::new(constant)) })
+}
+
+/// Collects the initializers of a graph and of those within it.
+fn tensors_of<'m>(graph: &'m proto::Graph, tensors: &mut Vec<&'m proto::Tensor>) {
+    tensors.extend(&graph.initializer);
+    let sparse = graph.sparse_initializer.iter().flat_map(|sparse| sparse.values.iter().chain(&sparse.indices));
+    tensors.extend(sparse);
+    tensors_of_nodes(&graph.node, tensors);
+}
+
+fn tensors_of_nodes<'m>(nodes: &'m [proto::Node], tensors: &mut Vec<&'m proto::Tensor>) {
+    for attribute in nodes.iter().flat_map(|node| &node.attribute) {
+        tensors.extend(attribute.t.iter().chain(&attribute.tensors));
+        if let Some(graph) = &attribute.g {
+            tensors_of(graph, tensors);
+        }
+    }
 }
 
 /// Refuses names of files that are not below the model's folder.

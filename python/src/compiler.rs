@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Target};
+use incarnate_translator::compiler::{self, CompileOptions, Compiler, Event, ImportOptions, ModelFormat, Target};
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, invalid_argument};
@@ -22,15 +22,21 @@ pub(crate) struct Compiled {
 /// Returns the module of a model, which IREE's compiler writes unless it is in the user's cache. A file that is no model is a module
 /// itself.
 #[pyfunction]
-#[pyo3(signature = (model, target, flags, iree_compile=None))]
+#[pyo3(signature = (model, target, flags, iree_compile=None, dims=Vec::new(), shapes=Vec::new(), inputs=Vec::new(), outputs=Vec::new()))]
+#[allow(clippy::too_many_arguments, reason = "the keyword arguments of the Python function")]
 pub(crate) fn compile(
     py: Python<'_>,
     model: PathBuf,
     target: &str,
     flags: Vec<String>,
     iree_compile: Option<PathBuf>,
+    dims: Vec<(String, i64)>,
+    shapes: Vec<(String, Vec<i64>)>,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
 ) -> PyResult<Compiled> {
     let target: Target = target.parse().map_err(|error| invalid_argument(py, format!("target: {error}")))?;
+    let options = CompileOptions { target, flags, import: ImportOptions { dims, shapes, inputs, outputs } };
     let mut notes = Vec::new();
     let compiled = py.detach(|| match ModelFormat::of(&model)? {
         None => Ok(Compiled { path: model, is_kept: true, _module: None }),
@@ -40,7 +46,7 @@ pub(crate) fn compile(
                 Event::TakingF32(float) => notes.push(format!("{}: {float}", model.display())),
                 Event::Starting => {}
             };
-            let module = Compiler::find(iree_compile.as_deref())?.compile(&model, &target, &flags, note)?;
+            let module = Compiler::find(iree_compile.as_deref())?.compile(&model, &options, note)?;
             Ok(Compiled { path: module.path().to_owned(), is_kept: module.is_kept(), _module: Some(module) })
         }
     });

@@ -10,7 +10,9 @@ use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::compiler::{Compiled, Compiler, Event, INSTALL, ModelFormat, Source, Target, files_of};
+use crate::compiler::{
+    CompileOptions, Compiled, Compiler, Event, INSTALL, ImportOptions, ModelFormat, Source, Target, files_of,
+};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -39,6 +41,7 @@ pub struct Config {
     architecture: Option<String>,
     /// What models are compiled for; portable by default.
     compile_target: Option<Target>,
+    import: ImportOptions,
 }
 
 /// The files that a translation wrote, and its report.
@@ -175,6 +178,36 @@ impl Config {
         self
     }
 
+    /// Fixes an extent that an ONNX model names, such as `batch`.
+    pub fn dim(mut self, name: impl Into<String>, extent: i64) -> Config {
+        self.import.dims.push((name.into(), extent));
+        self
+    }
+
+    /// Fixes the shape of an input of an ONNX model.
+    pub fn shape(mut self, input: impl Into<String>, shape: &[i64]) -> Config {
+        self.import.shapes.push((input.into(), shape.to_vec()));
+        self
+    }
+
+    /// Takes tensors of an ONNX model by name as its inputs, and leaves out what is before them.
+    pub fn inputs(mut self, names: &[&str]) -> Config {
+        self.import.inputs = names.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    /// Takes tensors of an ONNX model by name as its outputs, and leaves out what is behind them.
+    pub fn outputs(mut self, names: &[&str]) -> Config {
+        self.import.outputs = names.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    /// Sets how an ONNX model is imported, all at once.
+    pub fn import_options(mut self, options: ImportOptions) -> Config {
+        self.import = options;
+        self
+    }
+
     /// Translates a module file to `NAME.rs` and the files that it includes. A model (`.onnx`, `.mlir`, `.mlirbc`) is compiled
     /// first, by [IREE's compiler](crate::compiler); where there is none, the module `NAME.vmfb` beside the model is taken, which
     /// `incarnate compile NAME.onnx -o NAME.vmfb` writes, with a warning if it was made of another version of the model.
@@ -246,7 +279,8 @@ impl Config {
                 println!("cargo::rerun-if-changed={}", weights.display());
             }
         }
-        let target = self.compile_target.as_ref().unwrap_or(&Target::Portable);
+        let target = self.compile_target.clone().unwrap_or(Target::Portable);
+        let options = CompileOptions { import: self.import.clone(), ..target.into() };
         match find() {
             Ok(compiler) => {
                 let warn = |event| match event {
@@ -256,7 +290,7 @@ impl Config {
                     Event::NotKept(why) if is_build_script() => println!("cargo::warning={why}"),
                     _ => {}
                 };
-                compiler.compile(model, target, &[], warn).map(ModuleFile::Compiled).map(Some)
+                compiler.compile(model, &options, warn).map(ModuleFile::Compiled).map(Some)
             }
             Err(_) if beside.is_file() => {
                 if is_build_script() && !Source::of(model)?.is_of(&beside) {

@@ -204,7 +204,7 @@ fn clamped(position: &Dim, extent: &Dim, low: i64, high: &Dim) -> Result<Dim> {
         // An expression of extents with a negative constant part alone, as in `n - 1`, is not negative.
         None => position.clone(),
     };
-    Ok(counted.max(&Dim::constant(low)).min(high))
+    Ok(counted.at_least(&Dim::constant(low)).at_most(high))
 }
 
 fn slice(
@@ -234,18 +234,18 @@ fn slice(
             0 => return invalid("a step is 0"),
             1.. => {
                 let (start, end) = (clamped(start, &extent, 0, &extent)?, clamped(end, &extent, 0, &extent)?);
-                let length = end.minus(&start).max(&Dim::constant(0));
+                let length = end.minus(&start).at_least(&Dim::constant(0));
                 (start, length.ceil_div(&Dim::constant(*step)))
             }
             _ => {
                 let start = clamped(start, &extent, 0, &last)?;
                 let end = clamped(end, &extent, -1, &last)?;
                 let step = Dim::constant(step.saturating_neg());
-                let count = start.minus(&end).max(&Dim::constant(0)).ceil_div(&step);
+                let count = start.minus(&end).at_least(&Dim::constant(0)).ceil_div(&step);
                 reversed.push(*index);
                 // The elements in ascending order; they are reversed below.
                 let first = start.minus(&count.minus(&one).times(&step));
-                (first.max(&Dim::constant(0)), count)
+                (first.at_least(&Dim::constant(0)), count)
             }
         };
         if let (Some(slot), Some(size), Some(stride)) =

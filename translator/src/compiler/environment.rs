@@ -17,7 +17,7 @@ use super::process::{in_path, run};
 use super::{PROGRAM, cache_folder, with_path};
 
 /// The packages from PyPI that are installed.
-pub const PACKAGES: [&str; 2] = ["iree-base-compiler==3.13.0", "onnx==1.23.2"];
+pub const PACKAGES: [&str; 1] = ["iree-base-compiler==3.13.0"];
 
 /// The folder of programs in a Python environment.
 const PROGRAMS: &str = if cfg!(windows) { "Scripts" } else { "bin" };

@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Output};
 use incarnate_bytecode::{Error, StatusCode};
 
 use super::cache::probe;
-use super::{IMPORTER, INSTALL, ModelFormat, PROGRAM, onnx};
+use super::{ModelFormat, PROGRAM, onnx};
 
 /// The most letters of a model's line that an error shows.
 const SHOWN_OF_LINE: usize = 120;
@@ -40,14 +40,14 @@ const BOILERPLATE: [&str; 3] = ["Please report issues", "PLEASE submit a bug rep
 /// A model as the compiler read it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
-    /// The file that the compiler read: the model, or what the importer made of it.
+    /// The file that the compiler read: the model, or the MLIR that it was imported as.
     pub(super) source: &'a Path,
     /// The path of this file in the compiler's arguments.
     pub(super) named: &'a Path,
     /// The format of the model.
     pub(super) format: ModelFormat,
-    /// The nodes of a model of ONNX.
-    pub(super) nodes: &'a [onnx::Node],
+    /// The names of extents that are known when the model runs.
+    pub(super) dynamic: &'a [String],
 }
 
 /// A line of a program's standard error.
@@ -159,48 +159,14 @@ fn reasons<'t>(messages: &[Message<'t>]) -> impl Iterator<Item = &'t str> {
     reasons.map(|message| reason_in(message.text)).filter(|line| !line.is_empty())
 }
 
-/// Returns the error of an importer that failed: the exception of a Python traceback, which has several lines where it shows a
-/// part of the model.
-pub(super) fn of_importer(done: &Output) -> Error {
-    let text = String::from_utf8_lossy(&done.stderr);
-    if text.contains("No module named 'onnx'") {
-        return Error::failed_precondition(format!("{IMPORTER} needs the Python package onnx: {INSTALL}"));
-    }
-    let mut tracebacks = text.split("Traceback (most recent call last):");
-    let before = tracebacks.next().unwrap_or_default();
-    let exceptions: Vec<String> = tracebacks.map(exception).filter(|found| !found.is_empty()).collect();
-    let raised = match exceptions.as_slice() {
-        // Without a traceback, the first line that says so, or the first one.
-        [] => {
-            let mut lines = before.lines().map(str::trim).filter(|line| !line.is_empty());
-            let first = lines.clone().next();
-            lines.find(|line| line.to_ascii_lowercase().contains("error")).or(first).unwrap_or("no message").to_owned()
-        }
-        [only] => only.clone(),
-        // The exception that the importer raised, and the one that it raised it for.
-        [first, .., last] => format!("{last} (because of {})", shortened(first, SHOWN_OF_LINE)),
-    };
-    let text = format!("{IMPORTER}: {}", shortened(&raised, SHOWN_OF_MESSAGE));
-    match (file_code(&raised), signal(done.status)) {
-        (Some(code), _) => Error::new(code, text),
-        (None, Some(signal)) if exceptions.is_empty() => Error::internal(format!("{IMPORTER} was ended by {signal}")),
-        _ => Error::invalid_argument(text),
-    }
-}
-
-/// Returns the exception that a traceback ends with, on one line: what is not indented, until the next traceback's introduction.
-fn exception(traceback: &str) -> String {
-    let frames = |line: &&str| line.is_empty() || line.starts_with(char::is_whitespace);
-    let lines = traceback.lines().skip_while(frames);
-    let lines = lines
-        .take_while(|line| !line.contains("exception was the direct cause") && !line.starts_with("During handling"));
-    lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
 /// Returns the error of a line `LOCATION: error: TEXT`. A location in the model becomes the line of the model there.
 fn of_line(line: &str, subject: &Subject<'_>) -> Error {
     let verbatim = || Error::invalid_argument(format!("{PROGRAM}: {}", shortened(line, SHOWN_OF_MESSAGE)));
     let Some((location, message)) = line.split_once(": error: ") else { return verbatim() };
+    if let Some(node) = onnx::node_of(location).filter(|_| subject.format == ModelFormat::Onnx) {
+        let message = shortened(message, SHOWN_OF_MESSAGE);
+        return Error::invalid_argument(format!("the node `{node}`: {PROGRAM}: {message}{}", fixing(subject.dynamic)));
+    }
     let mut parts = location.rsplitn(3, ':');
     let (column, number, file) = (parts.next(), parts.next(), parts.next());
     let number = column.and_then(|column| column.parse::<usize>().ok()).and(number).and_then(|line| line.parse().ok());
@@ -211,17 +177,18 @@ fn of_line(line: &str, subject: &Subject<'_>) -> Error {
     let message = shortened(message, SHOWN_OF_MESSAGE);
     let all = fs::read_to_string(subject.source).unwrap_or_default();
     let of_source = all.lines().nth(number - 1).map(str::trim);
-    let operator = of_source.and_then(onnx::operator);
-    Error::invalid_argument(match (subject.format, operator, of_source) {
-        (ModelFormat::Onnx, Some(operator), _) => match onnx::node_at(&all, number, subject.nodes) {
-            Some(name) => format!("the node `{name}` (ONNX operator {operator}): {message}"),
-            None => format!("the ONNX operator {operator}: {message}"),
-        },
-        (ModelFormat::Mlir, _, Some(text)) => {
-            format!("line {number} (`{}`): {message}", shortened(text, SHOWN_OF_LINE))
-        }
+    Error::invalid_argument(match (subject.format, of_source) {
+        (ModelFormat::Mlir, Some(text)) => format!("line {number} (`{}`): {message}", shortened(text, SHOWN_OF_LINE)),
         _ => format!("line {number}: {message}"),
     })
+}
+
+/// Returns what may help where a model has extents that are known when it runs: the compiler lacks some dynamic forms.
+fn fixing(dynamic: &[String]) -> String {
+    match dynamic.first() {
+        None => String::new(),
+        Some(first) => format!("; with fixed extents it may compile: --dim={first}=N (the extents are {})", dynamic.join(", ")),
+    }
 }
 
 /// Returns the error of a compiler that a signal ended, or that wrote the frames of a crash.

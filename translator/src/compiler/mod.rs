@@ -1,7 +1,7 @@
 //! IREE's compiler: from a model to a module.
 //!
-//! `iree-compile` and `iree-import-onnx` are programs of the Python package `iree-base-compiler`. They are found and run here;
-//! what they compile is kept in the user's cache, by all that the module depends on. Without a cache it is compiled every time.
+//! `iree-compile` is a program of the Python package `iree-base-compiler`. It is found and run here; what it compiles is kept in the user's
+//! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models are [imported](incarnate_onnx) first.
 
 mod cache;
 mod environment;
@@ -36,6 +36,7 @@ use process::{as_argument, in_path, run};
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
+pub use incarnate_onnx::Options as ImportOptions;
 pub use source::Source;
 pub(crate) use source::files_of;
 pub use target::{LackingFloat, Target};
@@ -44,8 +45,6 @@ pub use target::{LackingFloat, Target};
 const VARIABLE: &str = "IREE_COMPILE";
 /// The name of the compiler's program.
 const PROGRAM: &str = "iree-compile";
-/// The name of the program that imports ONNX models, in the same package.
-const IMPORTER: &str = "iree-import-onnx";
 /// What to type if there is no compiler.
 pub(crate) const INSTALL: &str = "`incarnate compile --setup` installs it";
 
@@ -59,6 +58,23 @@ const PRINTED: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Compiler {
     program: PathBuf,
+}
+
+/// How a model is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// What it is compiled for.
+    pub target: Target,
+    /// Flags for IREE's compiler.
+    pub flags: Vec<String>,
+    /// How an ONNX model is imported.
+    pub import: ImportOptions,
+}
+
+impl From<Target> for CompileOptions {
+    fn from(target: Target) -> CompileOptions {
+        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default() }
+    }
 }
 
 /// What happens in a compilation.
@@ -122,6 +138,7 @@ struct Job<'a> {
     format: ModelFormat,
     /// The flags of the target and those of the user.
     arguments: &'a [String],
+    import: &'a ImportOptions,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
 }
@@ -161,30 +178,31 @@ impl Compiler {
     pub fn compile(
         &self,
         model: &Path,
-        target: &Target,
-        flags: &[String],
+        options: &CompileOptions,
         mut notify: impl FnMut(Event),
     ) -> Result<Compiled> {
+        let CompileOptions { target, flags, import } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
         let names_files = key::flags_name_files(flags)
             || format != ModelFormat::Onnx && with_path(key::model_names_files(model), "reading", model)?;
-        let job = Job { model, format, arguments: &arguments, names_files };
+        let job = Job { model, format, arguments: &arguments, import, names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
             notify(Event::Starting);
             return self.compile_into(Scratch::temporary()?, &job, &mut notify);
         }
-        let reader = match format {
-            ModelFormat::Onnx => self.importer().ok(),
-            ModelFormat::MlirBytecode => Some(self.beside(PRINTER)),
-            ModelFormat::Mlir => None,
-        };
+        let reader = (format == ModelFormat::MlirBytecode).then(|| self.beside(PRINTER));
         let programs: Vec<&Path> = [Some(self.program()), reader.as_deref()].into_iter().flatten().collect();
-        let current_key = || Inputs::new(name, &arguments, &programs).key(model);
+        // Options of the import are inputs as flags are.
+        let mut keyed = arguments.clone();
+        if *import != ImportOptions::default() {
+            keyed.push(format!("{import:?}"));
+        }
+        let current_key = || Inputs::new(name, &keyed, &programs).key(model);
         let key = current_key()?;
         let cache = Cache::open();
         if let Some(path) = cache.as_ref().ok().and_then(|cache| cache.find(&key, name)) {
@@ -223,12 +241,20 @@ impl Compiler {
 
     fn compiled_in(&self, scratch: &Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<PathBuf> {
         let output = scratch.path("model.vmfb");
-        let mut source = match job.format {
-            ModelFormat::Onnx => Some(self.import(scratch, job.model)?),
-            ModelFormat::Mlir | ModelFormat::MlirBytecode => self.prepared(scratch, job),
-        }
-        .map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
         let mut arguments = job.arguments.to_vec();
+        let imported = match job.format {
+            ModelFormat::Onnx => Some(onnx::imported(scratch, job.model, job.import)?),
+            ModelFormat::Mlir | ModelFormat::MlirBytecode => None,
+        };
+        let generated = match &imported {
+            Some(imported) => {
+                arguments.extend(imported.flags.iter().cloned());
+                Some(imported.mlir.clone())
+            }
+            None => self.prepared(scratch, job),
+        };
+        let mut source =
+            generated.map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         if failure::is_refusal(&done) && job.format != ModelFormat::Onnx && source.path() != job.model {
             // The changes are no reason to fail, and errors are about the model as it is. So a model that the compiler refuses for
@@ -239,11 +265,8 @@ impl Compiler {
         if done.status.success() && output.exists() {
             return Ok(output);
         }
-        let nodes = match job.format {
-            ModelFormat::Onnx => fs::read(job.model).map(|bytes| onnx::nodes(&bytes)).unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        let subject = Subject { source: source.path(), named: &source.named(), format: job.format, nodes: &nodes };
+        let dynamic = imported.map(|imported| imported.dynamic).unwrap_or_default();
+        let subject = Subject { source: source.path(), named: &source.named(), format: job.format, dynamic: &dynamic };
         Err(failure::of_compiler(&done, &subject))
     }
 
@@ -299,33 +322,6 @@ impl Compiler {
     /// Returns the path of another program of the compiler's package.
     fn beside(&self, program: &str) -> PathBuf {
         self.program.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX))
-    }
-
-    /// Finds the importer: beside the compiler, or in `PATH`.
-    fn importer(&self) -> Result<PathBuf> {
-        let beside = self.beside(IMPORTER);
-        let importer = if beside.is_file() { Some(beside) } else { in_path(IMPORTER.as_ref()) };
-        importer.ok_or_else(|| {
-            Error::not_found(format!(
-                "{IMPORTER}, which reads ONNX, is neither beside {PROGRAM} nor in PATH: {INSTALL}"
-            ))
-        })
-    }
-
-    /// Imports an ONNX model as MLIR text that declares its names and types.
-    fn import(&self, scratch: &Scratch, model: &Path) -> Result<PathBuf> {
-        let name = model.file_stem().unwrap_or("model".as_ref());
-        let imported = scratch.path(&format!("{}.mlir", name.to_string_lossy()));
-        let done = run(Command::new(self.importer()?).arg(as_argument(model)).arg("-o").arg(&imported))?;
-        if !done.status.success() {
-            return Err(failure::of_importer(&done));
-        }
-        let text = with_path(fs::read(&imported), "reading", &imported)?;
-        let names = onnx::names(&with_path(fs::read(model), "reading", model)?);
-        if let Some(declared) = onnx::declare(&text, &names) {
-            with_path(fs::write(&imported, declared), "writing", &imported)?;
-        }
-        Ok(imported)
     }
 }
 

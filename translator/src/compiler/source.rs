@@ -57,9 +57,7 @@ impl Source {
 pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![model.to_owned()];
     if ModelFormat::of(model)? == Some(ModelFormat::Onnx) {
-        let contents = with_path(fs::read(model), "reading", model)?;
-        let weights = onnx::weight_files(&contents).into_iter().map(|name| model.with_file_name(name));
-        files.extend(weights.filter(|path| path.is_file()));
+        files.extend(onnx::weight_files(model).into_iter().filter(|path| path.is_file()));
     }
     Ok(files)
 }
