@@ -167,7 +167,7 @@ pub(super) fn origin<M: Numbers>(
     line: &Line<M::Number>,
 ) -> M::Number {
     let (zero, half, one) = (n.constant(0.0), n.constant(0.5), n.constant(1.0));
-    let mut centre = |n: &mut M| {
+    let centre = |n: &mut M| {
         let moved = n.add(x, half);
         n.div(moved, line.scale)
     };

@@ -53,23 +53,23 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The attributes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    pub(super) transform: Transform,
-    pub(super) interpolation: Interpolation,
+struct Options {
+    transform: Transform,
+    interpolation: Interpolation,
     /// The value of elements outside of the input, for [`Transform::CropAndResize`].
-    pub(super) extrapolation: f64,
+    extrapolation: f64,
 }
 
 /// How elements are computed of those around a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Interpolation {
+enum Interpolation {
     Nearest(Rounding),
     Filtered(Filter),
 }
 
 /// A number that may be computed when the module runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+enum Number {
     Known(f64),
     /// A value of type `f32`.
     Computed(Value),
@@ -77,7 +77,7 @@ pub(super) enum Number {
 
 /// What is done along an axis.
 #[derive(Clone, Debug)]
-pub(super) struct AxisLine {
+struct AxisLine {
     pub(super) axis: usize,
     pub(super) input: Dim,
     pub(super) output: Dim,

@@ -1,8 +1,5 @@
 //! The loop nests of `Resize`: one gather for the nearest elements, or a weighted sum along one axis after the other.
 
-use std::rc::Rc;
-
-use bytes::Bytes;
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, Iterator, Map, Value};
 
@@ -13,7 +10,8 @@ use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::kit::{converted, widened, wrong_type};
 use crate::node::invalid;
-use crate::tensor::{Constant, Data, Scalar, Source, Tensor};
+use crate::operators::tables::table;
+use crate::tensor::{Scalar, Tensor};
 
 /// The most elements of a table that is computed when the model is imported.
 const TABLE: i64 = 1 << 22;
@@ -99,22 +97,6 @@ fn clamped(b: &mut Builder, number: Value, extent: Value) -> Value {
     b.trunci(within, Element::I32)
 }
 
-/// A tensor of numbers that are known: a constant as those of the model.
-fn table(numbers: &[f64], shape: &[i64], ty: DataType) -> Tensor {
-    let mut bytes = Vec::new();
-    for number in numbers {
-        match ty {
-            DataType::I32 => bytes.extend((*number as i32).to_le_bytes()),
-            DataType::F64 => bytes.extend(number.to_le_bytes()),
-            DataType::Bool => bytes.push(u8::from(*number != 0.0)),
-            _ => bytes.extend((*number as f32).to_le_bytes()),
-        }
-    }
-    let constant = Constant { name: "resize".to_owned(), source: Source::Bytes(Bytes::from(bytes)) };
-    let shape = shape.iter().copied().map(Dim::constant).collect();
-    Tensor { ty, shape, data: Data::Constant(Rc::new(constant)) }
-}
-
 /// Which positions of an axis lie outside of the input; `None` if that makes no difference.
 fn outside(cx: &mut Context, line: &AxisLine, options: &Options) -> Result<Option<Tensor>> {
     if options.transform != Transform::CropAndResize {
@@ -131,7 +113,7 @@ fn outside(cx: &mut Context, line: &AxisLine, options: &Options) -> Result<Optio
         if flags.iter().all(|flag| *flag == 0.0) {
             return Ok(None);
         }
-        return Ok(Some(table(&flags, &[known.output as i64], DataType::Bool)));
+        return Ok(Some(table("resize", &flags, &[known.output as i64], DataType::Bool)));
     }
     let captured = Captured::new(cx, line);
     let mask = cx.generate(&[line.output.clone()], DataType::I32, |b, positions| {
@@ -217,7 +199,7 @@ fn source(cx: &mut Context, line: &AxisLine, transform: Transform, rounding: Rou
             Some(pattern) => pattern,
             None => {
                 let numbers: Vec<f64> = indices.iter().map(|index| *index as f64).collect();
-                Nearest::Gathered(table(&numbers, &[known.output as i64], DataType::I32))
+                Nearest::Gathered(table("resize", &numbers, &[known.output as i64], DataType::I32))
             }
         });
     }
@@ -456,8 +438,8 @@ fn known_weights(line: &Line<f64>, transform: Transform, filter: Filter, work: D
         }
     }
     Weights {
-        indices: table(&indices, &[count, length], DataType::I32),
-        weights: table(&weights, &[count, length], work),
+        indices: table("resize", &indices, &[count, length], DataType::I32),
+        weights: table("resize", &weights, &[count, length], work),
         unrolled: Some(count).filter(|count| *count <= UNROLLED),
     }
 }
