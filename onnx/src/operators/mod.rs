@@ -1,33 +1,39 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod activation;
 mod batch_normalization;
+mod contraction;
+mod control;
+mod convolutions;
 mod cumulative;
+mod detection;
+mod determinant;
 mod dropout;
 mod dynamic_axes;
-mod control;
+mod einsum;
 mod elementwise;
 mod fused_normalization;
+mod grid_sample;
 mod local_normalization;
 mod losses;
 mod nests;
 mod normalization;
 mod order;
-mod reductions;
-mod shapes;
-mod softmax;
-mod top_k;
-mod activation;
-mod contraction;
-mod convolutions;
-mod einsum;
-mod elementwise;
 mod pooling;
 mod products;
 mod qlinear;
 mod quantization;
 mod quantized;
+mod random;
+mod reductions;
+mod resize;
+mod roi;
 mod sampling;
 mod shapes;
+mod signal;
+mod softmax;
+mod tables;
+mod top_k;
 mod window;
 
 use incarnate_bytecode::Result;
@@ -63,30 +69,35 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
     batch_normalization::ROWS,
+    control::ROWS,
+    convolutions::ROWS,
     cumulative::ROWS,
+    detection::ROWS,
+    determinant::ROWS,
     dropout::ROWS,
+    einsum::ROWS,
     elementwise::ROWS,
     fused_normalization::ROWS,
+    grid_sample::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
     normalization::ROWS,
     order::ROWS,
-    reductions::ROWS,
-    shapes::ROWS,
-    softmax::ROWS,
-    top_k::ROWS,
-    elementwise::ROWS,
-    shapes::ROWS,
-    products::ROWS,
-    convolutions::ROWS,
-    einsum::ROWS,
     pooling::ROWS,
+    products::ROWS,
+    qlinear::ROWS,
     quantization::ROWS,
     quantized::ROWS,
-    qlinear::ROWS,
+    random::ROWS,
+    reductions::ROWS,
+    resize::ROWS,
+    roi::ROWS,
     sampling::ROWS,
+    shapes::ROWS,
+    signal::ROWS,
+    softmax::ROWS,
+    top_k::ROWS,
 ];
-const FAMILIES: &[&[Row]] = &[control::ROWS, elementwise::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
