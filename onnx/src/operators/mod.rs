@@ -1,6 +1,10 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod attention;
+mod attention_core;
 mod elementwise;
+mod linear_attention;
+mod rotary;
 mod shapes;
 
 use incarnate_bytecode::Result;
@@ -34,7 +38,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[attention::ROWS, elementwise::ROWS, linear_attention::ROWS, rotary::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
