@@ -1,6 +1,8 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod activation;
+mod attention;
+mod attention_core;
 mod batch_normalization;
 mod contraction;
 mod control;
@@ -14,6 +16,7 @@ mod einsum;
 mod elementwise;
 mod fused_normalization;
 mod grid_sample;
+mod linear_attention;
 mod local_normalization;
 mod losses;
 mod nests;
@@ -28,6 +31,7 @@ mod random;
 mod reductions;
 mod resize;
 mod roi;
+mod rotary;
 mod sampling;
 mod shapes;
 mod signal;
@@ -68,6 +72,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    attention::ROWS,
     batch_normalization::ROWS,
     control::ROWS,
     convolutions::ROWS,
@@ -79,6 +84,7 @@ const FAMILIES: &[&[Row]] = &[
     elementwise::ROWS,
     fused_normalization::ROWS,
     grid_sample::ROWS,
+    linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
     normalization::ROWS,
@@ -92,6 +98,7 @@ const FAMILIES: &[&[Row]] = &[
     reductions::ROWS,
     resize::ROWS,
     roi::ROWS,
+    rotary::ROWS,
     sampling::ROWS,
     shapes::ROWS,
     signal::ROWS,
