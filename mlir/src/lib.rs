@@ -25,6 +25,7 @@ mod builder;
 mod constant;
 mod function;
 mod linalg;
+mod linalg_ext;
 mod quoting;
 mod scf;
 mod tensor;

@@ -175,11 +175,58 @@ impl Context {
         &mut self.scopes[last]
     }
 
-    /// Creates an extent whose value is known when the module runs.
+    /// Creates an extent whose value is known when the module runs, and which is not negative.
     pub(crate) fn symbol(&mut self, name: &str, value: Value) -> Dim {
+        Dim::symbol(self.add_symbol(name, value))
+    }
+
+    /// Creates an integer of any sign whose value is known when the module runs.
+    pub(crate) fn integer(&mut self, name: &str, value: Value) -> Dim {
+        Dim::integer(self.add_symbol(name, value))
+    }
+
+    fn add_symbol(&mut self, name: &str, value: Value) -> u32 {
         let number = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
         self.symbols.push(Symbol { name: name.to_owned(), value });
-        Dim::symbol(number)
+        number
+    }
+
+    /// Returns a dimension as one that is not negative: an error now if it is, or one of the call.
+    pub(crate) fn nonnegative(&mut self, dim: &Dim, what: &str) -> Result<Dim> {
+        match dim.as_constant() {
+            Some(value) if value < 0 => invalid(format!("{what} is {value}, which is negative")),
+            _ if dim.is_nonnegative() => Ok(dim.clone()),
+            _ => {
+                let (value, zero) = (self.index(dim), self.b.index(0));
+                let condition = self.b.cmpi(IntPredicate::SignedGreaterEqual, value, zero);
+                self.b.assert(condition, &format!("{what} is negative"));
+                let name = self.text(dim);
+                Ok(self.symbol(&name, value))
+            }
+        }
+    }
+
+    /// Requires that a dimension has elements where `count` elements are read at positions in it: an error now if it has none, or one of
+    /// the call.
+    pub(crate) fn require_elements(&mut self, extent: &Dim, count: &Dim, what: &str) -> Result<()> {
+        match (extent.as_constant(), count.as_constant()) {
+            (Some(1..), _) | (_, Some(0)) => Ok(()),
+            (Some(_), Some(_)) => invalid(format!("{what} has no elements, and some are read")),
+            _ => {
+                // A sum of nonnegative terms with a constant one is positive.
+                let one = Dim::constant(1);
+                let key = (extent.clone(), extent.clone());
+                if extent.minus(&one).is_nonnegative() || self.find(|scope| scope.asserted.contains(&key).then_some(())).is_some() {
+                    return Ok(());
+                }
+                let (extent, count, zero) = (self.index(extent), self.index(count), self.b.index(0));
+                let has_elements = self.b.cmpi(IntPredicate::SignedGreater, extent, zero);
+                let reads_none = self.b.cmpi(IntPredicate::Equal, count, zero);
+                let fits = self.b.ori(has_elements, reads_none);
+                self.b.assert(fits, &format!("{what} has no elements, and some are read"));
+                Ok(())
+            }
+        }
     }
 
     /// Writes an extent with the names of the model.
@@ -235,14 +282,21 @@ impl Context {
 
     fn atom(&mut self, atom: &Atom) -> Value {
         match atom {
-            Atom::Symbol(number) => match self.symbols.get(*number as usize) {
+            Atom::Symbol(number) | Atom::Integer(number) => match self.symbols.get(*number as usize) {
                 Some(symbol) => symbol.value,
                 None => self.b.index(0),
             },
             Atom::Operation(operation, a, b) => {
+                let divisor = b.as_constant();
                 let (a, b) = (self.index(a), self.index(b));
                 match operation {
-                    Operation::FloorDiv => self.b.floordivsi(a, b),
+                    Operation::FloorDiv if divisor.is_some_and(|divisor| divisor > 0) => self.b.floordivsi(a, b),
+                    // A tensor without elements: 0 by 0 is 0.
+                    Operation::FloorDiv => {
+                        let one = self.b.index(1);
+                        let positive = self.b.maxsi(b, one);
+                        self.b.floordivsi(a, positive)
+                    }
                     Operation::Min => self.b.minsi(a, b),
                     Operation::Max => self.b.maxsi(a, b),
                     Operation::Product => self.b.muli(a, b),
@@ -358,7 +412,7 @@ impl Context {
     }
 
     /// Returns the elements of a tensor of integers of one dimension as extents. Elements that are computed when the module runs become
-    /// new extents.
+    /// new symbols, of any sign.
     pub(crate) fn integers(&mut self, tensor: &Tensor) -> Result<Vec<Dim>> {
         if let Some(elements) = self.elements(tensor)? {
             let dims: Option<Vec<Dim>> = elements.iter().map(|element| element.as_int().cloned()).collect();
@@ -376,8 +430,12 @@ impl Context {
                 _ => return crate::node::unsupported("a shape of more than one dimension"),
             };
             let element = self.b.extract(value, &indices);
-            let index = self.b.index_cast(element, Element::Index);
-            dims.push(self.symbol("?", index));
+            let index = if tensor.ty.is_unsigned() {
+                self.b.index_castui(element, Element::Index)
+            } else {
+                self.b.index_cast(element, Element::Index)
+            };
+            dims.push(self.integer("?", index));
         }
         Ok(dims)
     }
