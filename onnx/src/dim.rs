@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn extremes_use_that_extents_are_not_negative() {
         let (zero, m, i) = (Dim::constant(0), Dim::symbol(1), Dim::integer(2));
-        assert_eq!(n().max(&zero), n());
-        assert_eq!(n().plus(&m).min(&n()), n());
-        assert_eq!(n().max(&n().plus(&m)), n().plus(&m));
+        assert_eq!(n().at_least(&zero), n());
+        assert_eq!(n().plus(&m).at_most(&n()), n());
+        assert_eq!(n().at_least(&n().plus(&m)), n().plus(&m));
         assert!(!i.is_nonnegative() && !n().minus(&m).is_nonnegative());
-        assert!(i.max(&zero).is_nonnegative() && !i.min(&n()).is_nonnegative());
-        assert_ne!(i.max(&zero), i);
+        assert!(i.at_least(&zero).is_nonnegative() && !i.at_most(&n()).is_nonnegative());
+        assert_ne!(i.at_least(&zero), i);
     }
 }

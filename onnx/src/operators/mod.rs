@@ -1,7 +1,15 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod choice;
+mod creation;
 mod elementwise;
+mod gather;
+mod padding;
+mod positions;
+mod scatter;
+mod sequences;
 mod shapes;
+mod slices;
 
 use incarnate_bytecode::Result;
 
@@ -34,7 +42,17 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    choice::ROWS,
+    creation::ROWS,
+    elementwise::ROWS,
+    gather::ROWS,
+    padding::ROWS,
+    scatter::ROWS,
+    sequences::ROWS,
+    shapes::ROWS,
+    slices::ROWS,
+];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
