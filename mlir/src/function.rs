@@ -26,19 +26,31 @@ impl Builder {
         Function { name: name.to_owned(), arguments }
     }
 
-    /// Returns values, and ends the function. `attributes` are names and the texts of strings, which `iree.reflection` has.
-    pub fn end_function(&mut self, function: Function, results: &[Value], reflection: &[(&str, String)]) {
+    /// Returns values, and ends the function. `encodings` are the types that results have outside of the module, where they differ, such
+    /// as `tensor<4xui8>`; `reflection` has names and texts of `iree.reflection`.
+    pub fn end_function(
+        &mut self,
+        function: Function,
+        results: &[Value],
+        encodings: &[Option<String>],
+        reflection: &[(&str, String)],
+    ) {
         let typed = self.typed(results);
         self.set_location(None);
         self.line(&if typed.is_empty() { "return".to_owned() } else { format!("return {typed}") });
         let body = self.close_region();
         let arguments: Vec<String> =
             function.arguments.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
-        let results = match results {
-            [] => String::new(),
-            [only] => format!(" -> {}", self.type_of(*only)),
-            _ => format!(" -> ({})", self.types_of(results)),
-        };
+        let encodings = encodings.iter().map(Option::as_deref).chain(core::iter::repeat(None));
+        let results: Vec<String> = results
+            .iter()
+            .zip(encodings)
+            .map(|(value, encoding)| match encoding {
+                Some(encoding) => format!("{} {{iree.abi.encoding = {encoding}}}", self.type_of(*value)),
+                None => self.type_of(*value).to_string(),
+            })
+            .collect();
+        let results = if results.is_empty() { String::new() } else { format!(" -> ({})", list(&results)) };
         let attributes: Vec<String> =
             reflection.iter().map(|(name, text)| format!("{name} = {}", string(text))).collect();
         let attributes = match &*attributes {

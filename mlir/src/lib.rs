@@ -13,9 +13,9 @@
 //! let x = function.arguments[0];
 //! let two = b.float(2.0, Element::F32);
 //! let y = b.elementwise(&[x], Element::F32, |b, x| b.mulf(x[0], two));
-//! b.end_function(function, &[y], &[]);
+//! b.end_function(function, &[y], &[], &[]);
 //! let text = b.finish().unwrap();
-//! assert!(text.contains("func.func @double(%0: tensor<?x4xf32>) -> tensor<?x4xf32>"));
+//! assert!(text.contains("func.func @double(%0: tensor<?x4xf32>) -> (tensor<?x4xf32>)"));
 //! assert!(text.contains("arith.mulf %"));
 //! ```
 
@@ -36,7 +36,7 @@ mod tests;
 
 pub use affine::{Expression, Map};
 pub use arith::{FloatPredicate, IntPredicate};
-pub use builder::{Builder, Malformed, Region, Value};
+pub use builder::{Builder, Checkpoint, Malformed, Region, Value};
 pub use function::Function;
 pub use linalg::{Iterator, Kernel, Window};
 pub use quoting::symbol;

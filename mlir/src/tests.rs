@@ -6,7 +6,7 @@ fn malformed_operations_are_the_error() {
     let function = b.function("f", &[Type::Scalar(Element::F32), Type::Scalar(Element::I32)]);
     b.set_location(Some("node \"a\""));
     let sum = b.addf(function.arguments[0], function.arguments[1]);
-    b.end_function(function, &[sum], &[]);
+    b.end_function(function, &[sum], &[], &[]);
     let error = b.finish().unwrap_err();
     assert_eq!(error.0, "arith.addf of f32, i32 at \"node \\22a\\22\"");
 }
@@ -21,7 +21,7 @@ fn names_and_floats_are_quoted() {
     for value in [1e-5, 1.0, 1e30, f64::NAN, f64::INFINITY, -0.0] {
         b.float(value, Element::F32);
     }
-    b.end_function(function, &[], &[]);
+    b.end_function(function, &[], &[], &[]);
     let text = b.finish().unwrap();
     for expected in ["1.0e-5", "1.0 :", "1.0e30", "0x7FC00000", "0x7F800000", "-0.0"] {
         assert!(text.contains(expected), "{expected} in {text}");
@@ -39,7 +39,7 @@ fn regions_are_indented_and_end_with_their_values() {
     b.open_region();
     let otherwise = b.close_region();
     let results = b.scf_if(condition, &[Type::Scalar(Element::F32)], (then, vec![doubled]), (otherwise, vec![x]));
-    b.end_function(function, &results, &[("iree.abi.declaration", "sync func @f()".to_owned())]);
+    b.end_function(function, &results, &[], &[("iree.abi.declaration", "sync func @f()".to_owned())]);
     let text = b.finish().unwrap();
     let expected = "    %3 = scf.if %0 -> (f32){\n      %2 = arith.addf %1, %1 : f32\n      scf.yield %2 : f32\n    } else {\n      \
                     scf.yield %1 : f32\n    }\n    return %3 : f32\n";

@@ -81,6 +81,14 @@ impl Dim {
         self.0.depth
     }
 
+    /// Returns true if all symbols have numbers below a limit.
+    pub(crate) fn is_below(&self, limit: u32) -> bool {
+        self.terms().iter().flat_map(|term| &term.0).all(|atom| match atom {
+            Atom::Symbol(number) | Atom::Integer(number) => *number < limit,
+            Atom::Operation(_, a, b) => a.is_below(limit) && b.is_below(limit),
+        })
+    }
+
     /// Returns the products with their coefficients.
     pub(crate) fn terms(&self) -> &[(Vec<Atom>, i64)] {
         &self.0.terms

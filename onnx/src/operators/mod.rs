@@ -1,15 +1,52 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod activation;
+mod attention;
+mod attention_core;
+mod batch_normalization;
 mod choice;
+mod contraction;
+mod control;
+mod convolutions;
 mod creation;
+mod cumulative;
+mod detection;
+mod determinant;
+mod dropout;
+mod dynamic_axes;
+mod einsum;
 mod elementwise;
+mod fused_normalization;
 mod gather;
+mod grid_sample;
+mod linear_attention;
+mod local_normalization;
+mod losses;
+mod nests;
+mod normalization;
+mod order;
 mod padding;
+mod pooling;
 mod positions;
+mod products;
+mod qlinear;
+mod quantization;
+mod quantized;
+mod random;
+mod reductions;
+mod resize;
+mod roi;
+mod rotary;
+mod sampling;
 mod scatter;
 mod sequences;
 mod shapes;
+mod signal;
 mod slices;
+mod softmax;
+mod tables;
+mod top_k;
+mod window;
 
 use incarnate_bytecode::Result;
 
@@ -43,15 +80,45 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    attention::ROWS,
+    batch_normalization::ROWS,
     choice::ROWS,
+    control::ROWS,
+    convolutions::ROWS,
     creation::ROWS,
+    cumulative::ROWS,
+    detection::ROWS,
+    determinant::ROWS,
+    dropout::ROWS,
+    einsum::ROWS,
     elementwise::ROWS,
+    fused_normalization::ROWS,
     gather::ROWS,
+    grid_sample::ROWS,
+    linear_attention::ROWS,
+    local_normalization::ROWS,
+    losses::ROWS,
+    normalization::ROWS,
+    order::ROWS,
     padding::ROWS,
+    pooling::ROWS,
+    products::ROWS,
+    qlinear::ROWS,
+    quantization::ROWS,
+    quantized::ROWS,
+    random::ROWS,
+    reductions::ROWS,
+    resize::ROWS,
+    roi::ROWS,
+    rotary::ROWS,
+    sampling::ROWS,
     scatter::ROWS,
     sequences::ROWS,
     shapes::ROWS,
+    signal::ROWS,
     slices::ROWS,
+    softmax::ROWS,
+    top_k::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
