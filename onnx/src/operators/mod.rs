@@ -4,9 +4,11 @@ mod activation;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod choice;
 mod contraction;
 mod control;
 mod convolutions;
+mod creation;
 mod cumulative;
 mod detection;
 mod determinant;
@@ -15,6 +17,7 @@ mod dynamic_axes;
 mod einsum;
 mod elementwise;
 mod fused_normalization;
+mod gather;
 mod grid_sample;
 mod linear_attention;
 mod local_normalization;
@@ -22,7 +25,9 @@ mod losses;
 mod nests;
 mod normalization;
 mod order;
+mod padding;
 mod pooling;
+mod positions;
 mod products;
 mod qlinear;
 mod quantization;
@@ -33,8 +38,11 @@ mod resize;
 mod roi;
 mod rotary;
 mod sampling;
+mod scatter;
+mod sequences;
 mod shapes;
 mod signal;
+mod slices;
 mod softmax;
 mod tables;
 mod top_k;
@@ -74,8 +82,10 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 const FAMILIES: &[&[Row]] = &[
     attention::ROWS,
     batch_normalization::ROWS,
+    choice::ROWS,
     control::ROWS,
     convolutions::ROWS,
+    creation::ROWS,
     cumulative::ROWS,
     detection::ROWS,
     determinant::ROWS,
@@ -83,12 +93,14 @@ const FAMILIES: &[&[Row]] = &[
     einsum::ROWS,
     elementwise::ROWS,
     fused_normalization::ROWS,
+    gather::ROWS,
     grid_sample::ROWS,
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
     normalization::ROWS,
     order::ROWS,
+    padding::ROWS,
     pooling::ROWS,
     products::ROWS,
     qlinear::ROWS,
@@ -100,8 +112,11 @@ const FAMILIES: &[&[Row]] = &[
     roi::ROWS,
     rotary::ROWS,
     sampling::ROWS,
+    scatter::ROWS,
+    sequences::ROWS,
     shapes::ROWS,
     signal::ROWS,
+    slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
 ];
