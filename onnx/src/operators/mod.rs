@@ -33,6 +33,7 @@ mod qlinear;
 mod quantization;
 mod quantized;
 mod random;
+mod recurrent;
 mod reductions;
 mod resize;
 mod roi;
@@ -107,6 +108,7 @@ const FAMILIES: &[&[Row]] = &[
     quantization::ROWS,
     quantized::ROWS,
     random::ROWS,
+    recurrent::ROWS,
     reductions::ROWS,
     resize::ROWS,
     roi::ROWS,
