@@ -349,7 +349,7 @@ impl Context {
             .map(|group| Dim::product(input.shape.get(group.from.clone()).unwrap_or_default()))
             .collect();
         let mut value = value;
-        if groups.iter().any(|group| group.from.len() != 1) {
+        if groups.iter().any(|group| group.from.len() != 1) || shape.is_empty() {
             let from: Vec<Vec<usize>> = groups.iter().map(|group| group.from.clone().collect()).collect();
             let from = if input.rank() == 0 { None } else { Some(from) };
             if let Some(from) = from {

@@ -3,12 +3,13 @@
 mod elementwise;
 mod determinant;
 mod detection;
+mod fourier;
 mod random;
 mod resize;
 mod roi;
 mod sampling;
-mod signal;
 mod tables;
+mod windows;
 mod shapes;
 
 use incarnate_bytecode::Result;
@@ -42,7 +43,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, determinant::ROWS, detection::ROWS, random::ROWS, resize::ROWS, roi::ROWS, sampling::ROWS, signal::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[elementwise::ROWS, determinant::ROWS, fourier::ROWS, detection::ROWS, random::ROWS, resize::ROWS, roi::ROWS, sampling::ROWS, windows::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
