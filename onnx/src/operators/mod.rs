@@ -16,6 +16,7 @@ mod dropout;
 mod dynamic_axes;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod fused_normalization;
 mod gather;
 mod grid_sample;
@@ -48,6 +49,7 @@ mod softmax;
 mod tables;
 mod top_k;
 mod window;
+mod windows;
 
 use incarnate_bytecode::Result;
 
@@ -93,6 +95,7 @@ const FAMILIES: &[&[Row]] = &[
     dropout::ROWS,
     einsum::ROWS,
     elementwise::ROWS,
+    fourier::ROWS,
     fused_normalization::ROWS,
     gather::ROWS,
     grid_sample::ROWS,
@@ -121,6 +124,7 @@ const FAMILIES: &[&[Row]] = &[
     slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    windows::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
