@@ -2,7 +2,10 @@
 
 mod attention;
 mod attention_core;
+mod contrib;
+mod contrib_attention;
 mod elementwise;
+mod grouped_attention;
 mod linear_attention;
 mod rotary;
 mod shapes;
@@ -38,7 +41,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[attention::ROWS, elementwise::ROWS, linear_attention::ROWS, rotary::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[attention::ROWS, contrib::ROWS, contrib_attention::ROWS, grouped_attention::ROWS, elementwise::ROWS, linear_attention::ROWS, rotary::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
