@@ -6,6 +6,8 @@ mod attention_core;
 mod batch_normalization;
 mod choice;
 mod contraction;
+mod contrib;
+mod contrib_attention;
 mod control;
 mod convolutions;
 mod creation;
@@ -20,6 +22,7 @@ mod fourier;
 mod fused_normalization;
 mod gather;
 mod grid_sample;
+mod grouped_attention;
 mod linear_attention;
 mod local_normalization;
 mod losses;
@@ -86,6 +89,8 @@ const FAMILIES: &[&[Row]] = &[
     attention::ROWS,
     batch_normalization::ROWS,
     choice::ROWS,
+    contrib::ROWS,
+    contrib_attention::ROWS,
     control::ROWS,
     convolutions::ROWS,
     creation::ROWS,
@@ -99,6 +104,7 @@ const FAMILIES: &[&[Row]] = &[
     fused_normalization::ROWS,
     gather::ROWS,
     grid_sample::ROWS,
+    grouped_attention::ROWS,
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
