@@ -46,7 +46,6 @@ mod sampling;
 mod scatter;
 mod sequences;
 mod shapes;
-mod signal;
 mod slices;
 mod softmax;
 mod tables;
@@ -126,7 +125,6 @@ const FAMILIES: &[&[Row]] = &[
     scatter::ROWS,
     sequences::ROWS,
     shapes::ROWS,
-    signal::ROWS,
     slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
