@@ -407,6 +407,12 @@ impl Context {
                 return Ok(known);
             }
         }
+        if input.count().is(0) || counts.iter().any(|count| count.is(0)) {
+            // A range of no elements may begin behind the last one, which a slice must not.
+            let extents = self.extents(counts);
+            let empty = self.b.empty(&extents, input.ty.element());
+            return self.tensor(empty, input.ty, counts.to_vec());
+        }
         let value = self.value(input)?;
         let (offsets, sizes) = (self.extents(offsets), self.extents(counts));
         let steps: Vec<Extent> = steps.iter().copied().map(Extent::Constant).collect();

@@ -82,13 +82,15 @@ fn positions(cx: &mut Context, flags: &Tensor) -> Result<Tensor> {
     let numbers = cx.value(&numbers)?;
     let zero = cx.b.int(0, Element::I64);
     let initial = cx.b.fill(zero, &[]);
-    let (before, all) = cx.b.exclusive_scan(numbers, initial, |b, x, y| b.addi(x, y));
-    let before = cx.tensor(before, DataType::I64, loops.to_vec())?;
+    let (through, all) = cx.b.inclusive_scan(numbers, initial, |b, x, y| b.addi(x, y));
+    let through = cx.tensor(through, DataType::I64, loops.to_vec())?;
     let all = cx.tensor(all, DataType::I64, Vec::new())?;
     let count = total(cx, &all)?;
     // Positions that are not chosen go behind those that are.
-    let slots = nest(cx, &[(flags, &[0]), (&before, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
-        b.select(x[0], x[1], x[2])
+    let slots = nest(cx, &[(flags, &[0]), (&through, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
+        let one = b.int(1, Element::I64);
+        let before = b.subi(x[1], one);
+        b.select(x[0], before, x[2])
     })?;
     let own = cx.generate(&loops, DataType::I64, |b, positions| b.index_cast(positions[0], Element::I64))?;
     let slots = cx.unsqueeze(&slots, &[1])?;

@@ -149,7 +149,12 @@ fn count_of_floats(cx: &mut Context, start: &Tensor, limit: &Tensor, delta: &Ten
         let is_sane = b.cmpf(FloatPredicate::OrderedLess, count, most);
         let fits = b.andi(is_some, is_sane);
         let count = b.select(fits, count, zero);
-        vec![b.fptosi(count, Element::I64)]
+        // Behind 2^52, the last bits of a double are those of a whole number: not every target converts doubles to integers.
+        let offset = b.float(4_503_599_627_370_496.0, Element::F64);
+        let raised = b.addf(count, offset);
+        let bits = b.bitcast(raised, Element::I64);
+        let mask = b.int((1 << 52) - 1, Element::I64);
+        vec![b.andi(bits, mask)]
     });
     let zero = cx.b.index(0);
     let count = cx.b.extract(results.first().copied().unwrap_or(empty), &[zero]);
