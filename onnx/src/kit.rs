@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, Expression, Extent, FloatPredicate, IntPredicate, Iterator, Map, Value};
+use incarnate_mlir::{Builder, Element, Expression, Extent, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
 
 use crate::context::Context;
 use crate::data_type::{DataType, Kind};
@@ -344,16 +344,15 @@ impl Context {
         }
         let value = self.value(input)?;
         let groups = crate::reshape::groups(&input.shape, shape);
-        let joined: Vec<Dim> = groups
-            .iter()
-            .map(|group| Dim::product(input.shape.get(group.from.clone()).unwrap_or_default()))
-            .collect();
         let mut value = value;
-        if groups.iter().any(|group| group.from.len() != 1) || shape.is_empty() {
+        if shape.is_empty() && input.rank() > 0 {
+            let ones = Type::tensor(&vec![Some(1); input.rank()], input.ty.element());
+            value = self.b.cast_to(value, &ones);
+            value = self.b.collapse_shape(value, &[]);
+        } else if groups.iter().any(|group| group.from.len() != 1) {
             let from: Vec<Vec<usize>> = groups.iter().map(|group| group.from.clone().collect()).collect();
             let from = if input.rank() == 0 { None } else { Some(from) };
             if let Some(from) = from {
-                let from = if joined.iter().all(|dim| dim.is(1)) && shape.is_empty() { Vec::new() } else { from };
                 value = self.b.collapse_shape(value, &from);
             }
         }
@@ -407,6 +406,12 @@ impl Context {
             if let Some(known) = self.rearranged(input, counts, source)? {
                 return Ok(known);
             }
+        }
+        if input.count().is(0) || counts.iter().any(|count| count.is(0)) {
+            // A range of no elements may begin behind the last one, which a slice must not.
+            let extents = self.extents(counts);
+            let empty = self.b.empty(&extents, input.ty.element());
+            return self.tensor(empty, input.ty, counts.to_vec());
         }
         let value = self.value(input)?;
         let (offsets, sizes) = (self.extents(offsets), self.extents(counts));

@@ -4,9 +4,13 @@ mod activation;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod choice;
 mod contraction;
+mod contrib;
+mod contrib_attention;
 mod control;
 mod convolutions;
+mod creation;
 mod cumulative;
 mod detection;
 mod determinant;
@@ -14,15 +18,20 @@ mod dropout;
 mod dynamic_axes;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod fused_normalization;
+mod gather;
 mod grid_sample;
+mod grouped_attention;
 mod linear_attention;
 mod local_normalization;
 mod losses;
 mod nests;
 mod normalization;
 mod order;
+mod padding;
 mod pooling;
+mod positions;
 mod products;
 mod qlinear;
 mod quantization;
@@ -34,12 +43,15 @@ mod resize;
 mod roi;
 mod rotary;
 mod sampling;
+mod scatter;
+mod sequences;
 mod shapes;
-mod signal;
+mod slices;
 mod softmax;
 mod tables;
 mod top_k;
 mod window;
+mod windows;
 
 use incarnate_bytecode::Result;
 
@@ -75,21 +87,29 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 const FAMILIES: &[&[Row]] = &[
     attention::ROWS,
     batch_normalization::ROWS,
+    choice::ROWS,
+    contrib::ROWS,
+    contrib_attention::ROWS,
     control::ROWS,
     convolutions::ROWS,
+    creation::ROWS,
     cumulative::ROWS,
     detection::ROWS,
     determinant::ROWS,
     dropout::ROWS,
     einsum::ROWS,
     elementwise::ROWS,
+    fourier::ROWS,
     fused_normalization::ROWS,
+    gather::ROWS,
     grid_sample::ROWS,
+    grouped_attention::ROWS,
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
     normalization::ROWS,
     order::ROWS,
+    padding::ROWS,
     pooling::ROWS,
     products::ROWS,
     qlinear::ROWS,
@@ -102,10 +122,13 @@ const FAMILIES: &[&[Row]] = &[
     roi::ROWS,
     rotary::ROWS,
     sampling::ROWS,
+    scatter::ROWS,
+    sequences::ROWS,
     shapes::ROWS,
-    signal::ROWS,
+    slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    windows::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.

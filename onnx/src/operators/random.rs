@@ -97,7 +97,8 @@ fn of_bits(b: &mut Builder, words: [Value; 2]) -> Value {
     for (word, unused) in words.into_iter().zip([5, 6]) {
         let unused = b.int(unused, Element::I32);
         let upper = b.shrui(word, unused);
-        numbers.push(b.sitofp(upper, Element::F64));
+        let wide = b.extui(upper, Element::I64);
+        numbers.push(b.sitofp(wide, Element::F64));
     }
     let (high, low) = (numbers[0], numbers[1]);
     let shift = b.float(67_108_864.0, Element::F64);
