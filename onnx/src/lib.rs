@@ -33,6 +33,9 @@ mod summary;
 mod tensor;
 mod weights;
 
+#[cfg(test)]
+mod tests;
+
 pub use context::SCOPE;
 pub use data_type::DataType;
 pub use dim::Dim;
