@@ -68,6 +68,8 @@ struct Scope {
     /// By address; each entry keeps its constant, so that no other has the address.
     constants: HashMap<*const Constant, (Rc<Constant>, Value)>,
     asserted: HashSet<(Dim, Dim)>,
+    /// Elements of tensors that were read as extents, by their positions.
+    read: HashMap<(Value, i64), Dim>,
 }
 
 /// The state of an import.
@@ -154,6 +156,7 @@ impl Context {
                 outer.extents.extend(scope.extents);
                 outer.constants.extend(scope.constants);
                 outer.asserted.extend(scope.asserted);
+                outer.read.extend(scope.read);
             }
         }
     }
@@ -424,6 +427,11 @@ impl Context {
         let value = self.value(tensor)?;
         let mut dims = Vec::new();
         for position in 0..count {
+            let known = self.scopes.iter().rev().find_map(|scope| scope.read.get(&(value, position)).cloned());
+            if let Some(known) = known {
+                dims.push(known);
+                continue;
+            }
             let indices: Vec<Value> = match tensor.rank() {
                 0 => Vec::new(),
                 1 => vec![self.b.index(position)],
@@ -435,7 +443,9 @@ impl Context {
             } else {
                 self.b.index_cast(element, Element::Index)
             };
-            dims.push(self.integer("?", index));
+            let dim = self.integer("?", index);
+            self.scope().read.insert((value, position), dim.clone());
+            dims.push(dim);
         }
         Ok(dims)
     }

@@ -288,7 +288,7 @@ impl Recurrence {
         let rows = steps.times(batch);
         let mut x = cx.reshape(&self.x, &[rows.clone(), size.clone()])?;
         if self.is_quantized {
-            x = quantized::rounded(cx, &x)?;
+            x = quantized::rounded(cx, &x, false)?;
         }
         let sum = start(cx, bias, &[rows, width.clone()], self.x.ty)?;
         let product = multiplied(cx, &x, w, &sum)?;

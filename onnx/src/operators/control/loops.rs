@@ -350,6 +350,14 @@ fn emit(
     if goes_on.is_none() && plan.trip.is_none() {
         return invalid("the condition is always true, and there is no number of iterations: the loop has no end");
     }
+    let varying: Vec<bool> = shapes
+        .iter()
+        .map(|shape| shape.iter().any(Option::is_none))
+        .chain(scans.iter().map(|scan| !scan.is_whole))
+        .collect();
+    for (value, _) in initial.iter_mut().zip(&varying).filter(|(_, varies)| **varies) {
+        *value = cx.b.with_opaque_extents(*value);
+    }
     // Where a condition may end the loop, the state has the number of iterations, which becomes that of those done. The compiler fails
     // where the regions have different arguments, which they get if an extent is the same after each iteration, and not before.
     let index = Type::Scalar(Element::Index);
@@ -373,13 +381,8 @@ fn emit(
     let limit = if goes_on.is_some() { before.get(1).copied().unwrap_or(last) } else { last };
     let is_within = cx.b.cmpi(IntPredicate::SignedLess, before.first().copied().unwrap_or(zero), limit);
     let test = (cx.close_region(), is_within, before.clone());
-    let varying: Vec<bool> = shapes
-        .iter()
-        .map(|shape| shape.iter().any(Option::is_none))
-        .chain(scans.iter().map(|scan| !scan.is_whole && scan.row.iter().any(Option::is_none)))
-        .collect();
     let following = cx.b.append_to(&mut region, |b| {
-        for (value, _) in next.iter_mut().zip(varying).filter(|(_, varies)| *varies) {
+        for (value, _) in next.iter_mut().zip(&varying).filter(|(_, varies)| **varies) {
             *value = b.with_opaque_extents(*value);
         }
         let one = b.index(1);

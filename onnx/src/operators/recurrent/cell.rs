@@ -136,7 +136,7 @@ impl Cell {
 
     /// The product of the state with weights, added to that of the inputs: [B,G,H].
     fn gates(&self, cx: &mut Context, h: &Tensor, r: &Tensor, product: &Tensor) -> Result<Value> {
-        let rounded = if self.is_quantized { Some(quantized::rounded(cx, h)?) } else { None };
+        let rounded = if self.is_quantized { Some(quantized::rounded(cx, h, true)?) } else { None };
         let sum = multiplied(cx, rounded.as_ref().unwrap_or(h), r, product)?;
         self.split(cx, &sum, h)
     }

@@ -62,20 +62,27 @@ fn spread(cx: &mut Context, tensor: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Rounds the elements of a matrix to 256 steps between the least and the greatest, of which one is 0.
-pub(super) fn rounded(cx: &mut Context, x: &Tensor) -> Result<Tensor> {
+/// Rounds the elements of a matrix, or of each row, to 256 steps between the least and the greatest, of which one is 0.
+pub(super) fn rounded(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<Tensor> {
     let value = cx.value(x)?;
     let element = x.ty.element();
     let zero = cx.b.float(0.0, element);
-    let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &[])).collect();
-    let maps = [Map::identity(2), Map::new(2, Vec::new()), Map::new(2, Vec::new())];
-    let found = cx.b.generic(&[value], &ends, &maps, &[Iterator::Reduction; 2], |b, x| {
+    let (kept, shape): (&[usize], Vec<Dim>) = if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
+    let extents = cx.extents(&shape);
+    let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
+    let maps = [Map::identity(2), Map::of(2, kept), Map::of(2, kept)];
+    let row = if is_by_rows { Iterator::Parallel } else { Iterator::Reduction };
+    let found = cx.b.generic(&[value], &ends, &maps, &[row, Iterator::Reduction], |b, x| {
         vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
     });
     let (Some(least), Some(greatest)) = (found.first(), found.get(1)) else { return invalid("a matrix has no elements") };
-    let scalar = |cx: &mut Context, value: Value| cx.tensor(value, x.ty, Vec::<Dim>::new());
-    let (least, greatest) = (scalar(cx, *least)?, scalar(cx, *greatest)?);
-    cx.map(&[x, &least, &greatest], x.ty, |b, x| steps(b, x[0], x[1], x[2]))
+    let mut ends = Vec::new();
+    for value in [*least, *greatest] {
+        let end = cx.tensor(value, x.ty, shape.clone())?;
+        ends.push(if is_by_rows { cx.unsqueeze(&end, &[1])? } else { end });
+    }
+    let operands: Vec<&Tensor> = core::iter::once(x).chain(&ends).collect();
+    cx.map(&operands, x.ty, |b, x| steps(b, x[0], x[1], x[2]))
 }
 
 fn steps(b: &mut Builder, x: Value, least: Value, greatest: Value) -> Value {
