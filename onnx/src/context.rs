@@ -177,7 +177,12 @@ impl Context {
             Atom::Operation(operation, a, b) => {
                 let (a, b) = (self.index(a), self.index(b));
                 match operation {
-                    Operation::FloorDiv => self.b.floordivsi(a, b),
+                    Operation::FloorDiv | Operation::Ratio => {
+                        // A divisor that is an extent of 0 must not be divided by.
+                        let one = self.b.index(1);
+                        let b = self.b.maxsi(b, one);
+                        self.b.floordivsi(a, b)
+                    }
                     Operation::Min => self.b.minsi(a, b),
                     Operation::Max => self.b.maxsi(a, b),
                     Operation::Product => self.b.muli(a, b),
@@ -329,17 +334,7 @@ impl Context {
         }
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
-            let value = match element {
-                Scalar::Int(dim) => {
-                    let index = self.index(dim);
-                    self.b.index_cast(index, Element::I64)
-                }
-                Scalar::Float(value) => self.b.float(*value, tensor.ty.element()),
-            };
-            values.push(match (self.b.element_of(value), tensor.ty.element()) {
-                (Element::Int(from), Element::Int(to)) if from > to => self.b.trunci(value, Element::Int(to)),
-                _ => value,
-            });
+            values.push(self.scalar(element, tensor.ty)?);
         }
         Ok(self.b.from_elements(&values, &extents))
     }

@@ -1,6 +1,11 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod activations;
+mod casts;
+mod comparisons;
 mod elementwise;
+mod known;
+mod math;
 mod shapes;
 
 use incarnate_bytecode::Result;
@@ -34,7 +39,7 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[elementwise::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[activations::ROWS, casts::ROWS, comparisons::ROWS, elementwise::ROWS, math::ROWS, shapes::ROWS];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {
