@@ -1,10 +1,13 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod activation;
+mod activations;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod casts;
 mod choice;
+mod comparisons;
 mod contraction;
 mod contrib;
 mod contrib_attention;
@@ -23,9 +26,11 @@ mod fused_normalization;
 mod gather;
 mod grid_sample;
 mod grouped_attention;
+mod known;
 mod linear_attention;
 mod local_normalization;
 mod losses;
+mod math;
 mod nests;
 mod normalization;
 mod order;
@@ -85,9 +90,12 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    activations::ROWS,
     attention::ROWS,
     batch_normalization::ROWS,
+    casts::ROWS,
     choice::ROWS,
+    comparisons::ROWS,
     contrib::ROWS,
     contrib_attention::ROWS,
     control::ROWS,
@@ -107,6 +115,7 @@ const FAMILIES: &[&[Row]] = &[
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
+    math::ROWS,
     normalization::ROWS,
     order::ROWS,
     padding::ROWS,
