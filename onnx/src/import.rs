@@ -21,6 +21,9 @@ const NODES: u64 = 1 << 18;
 /// The most nodes whose errors are listed.
 const LISTED: usize = 20;
 
+/// What exporters write for extents that have no name: two such extents may differ.
+const ANONYMOUS: [&str; 4] = ["", "?", "-1", "None"];
+
 /// How a model is imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -254,7 +257,7 @@ impl<'m> Import<'m> {
         }
         let mut extents = Vec::new();
         for (index, dimension) in shape.dim.iter().enumerate() {
-            let parameter = dimension.param.as_deref().filter(|name| !name.is_empty());
+            let parameter = dimension.param.as_deref().filter(|name| !ANONYMOUS.contains(name));
             known.extend(parameter);
             let by_name = options.dims.iter().find(|(other, _)| Some(&**other) == parameter).map(|(_, value)| *value);
             let by_shape = fixed.and_then(|fixed| fixed.get(index)).copied();
