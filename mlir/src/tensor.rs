@@ -260,6 +260,15 @@ impl Builder {
         self.operation(ty.clone(), &format!("tensor.cast {x} : {from} to {ty}"))
     }
 
+    /// `iree_tensor_ext.compute_barrier.start`: loop nests that read the result are not in the dispatch of those that computed `x`.
+    pub fn barrier(&mut self, x: Value) -> Value {
+        let ty = self.type_of(x).clone();
+        let dynamic: Vec<Extent> =
+            self.extents(x).into_iter().filter(|extent| matches!(extent, Extent::Value(_))).collect();
+        let sizes = if dynamic.is_empty() { String::new() } else { format!("{{{}}}", list(&dynamic)) };
+        self.operation(ty.clone(), &format!("iree_tensor_ext.compute_barrier.start {x} : {ty}{sizes} -> {ty}"))
+    }
+
     /// `tensor.concat` along a dimension.
     pub fn concat(&mut self, dimension: usize, parts: &[Value]) -> Value {
         let Some(first) = parts.first().map(|first| self.type_of(*first).clone()) else {

@@ -20,8 +20,10 @@ struct Terms {
 /// A factor of a term.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Atom {
-    /// An extent by its number among those of the import.
+    /// An extent, which is not negative, by its number among the symbols of the import.
     Symbol(u32),
+    /// An integer of any sign, by its number among the symbols of the import.
+    Integer(u32),
     /// A binary operation that is no polynomial.
     Operation(Operation, Dim, Dim),
 }
@@ -51,6 +53,16 @@ impl Dim {
         Dim::of(vec![(vec![Atom::Symbol(number)], 1)])
     }
 
+    /// An integer that may be negative.
+    pub(crate) fn integer(number: u32) -> Dim {
+        Dim::of(vec![(vec![Atom::Integer(number)], 1)])
+    }
+
+    /// Returns true if no term can be negative. False says nothing.
+    pub(crate) fn is_nonnegative(&self) -> bool {
+        self.terms().iter().all(|(atoms, coefficient)| *coefficient >= 0 && atoms.iter().all(Atom::is_nonnegative))
+    }
+
     fn atom(atom: Atom) -> Dim {
         Dim::of(vec![(vec![atom], 1)])
     }
@@ -58,7 +70,7 @@ impl Dim {
     fn of(terms: Vec<(Vec<Atom>, i64)>) -> Dim {
         let atoms = terms.iter().flat_map(|term| &term.0);
         let depth = atoms.map(|atom| match atom {
-            Atom::Symbol(_) => 0,
+            Atom::Symbol(_) | Atom::Integer(_) => 0,
             Atom::Operation(_, a, b) => 1 + a.depth().max(b.depth()),
         });
         Dim(Rc::new(Terms { depth: depth.max().unwrap_or(0), terms }))
@@ -67,6 +79,14 @@ impl Dim {
     /// Returns the nesting of operations that are no polynomials.
     pub(crate) fn depth(&self) -> u32 {
         self.0.depth
+    }
+
+    /// Returns true if all symbols have numbers below a limit.
+    pub(crate) fn is_below(&self, limit: u32) -> bool {
+        self.terms().iter().flat_map(|term| &term.0).all(|atom| match atom {
+            Atom::Symbol(number) | Atom::Integer(number) => *number < limit,
+            Atom::Operation(_, a, b) => a.is_below(limit) && b.is_below(limit),
+        })
     }
 
     /// Returns the products with their coefficients.
@@ -197,10 +217,13 @@ impl Dim {
     }
 
     fn extreme(&self, other: &Dim, operation: Operation, wanted: Ordering) -> Dim {
-        match self.minus(other).as_constant() {
+        let difference = self.minus(other);
+        match difference.as_constant() {
             Some(0) => self.clone(),
             Some(difference) if difference.cmp(&0) == wanted => self.clone(),
             Some(_) => other.clone(),
+            None if difference.is_nonnegative() => if wanted == Ordering::Greater { self.clone() } else { other.clone() },
+            None if other.minus(self).is_nonnegative() => if wanted == Ordering::Greater { other.clone() } else { self.clone() },
             None => {
                 let (a, b) = if self <= other { (self, other) } else { (other, self) };
                 Dim::atom(Atom::Operation(operation, a.clone(), b.clone()))
@@ -235,9 +258,18 @@ impl Dim {
 }
 
 impl Atom {
+    fn is_nonnegative(&self) -> bool {
+        match self {
+            Atom::Symbol(_) => true,
+            Atom::Integer(_) => false,
+            Atom::Operation(Operation::Max, a, b) => a.is_nonnegative() || b.is_nonnegative(),
+            Atom::Operation(_, a, b) => a.is_nonnegative() && b.is_nonnegative(),
+        }
+    }
+
     fn text(&self, name: &dyn Fn(u32) -> String) -> String {
         match self {
-            Atom::Symbol(number) => name(*number),
+            Atom::Symbol(number) | Atom::Integer(number) => name(*number),
             Atom::Operation(operation, a, b) => {
                 let (a, b) = (a.text(name), b.text(name));
                 match operation {
@@ -297,5 +329,16 @@ mod tests {
         assert_eq!(n().at_least(&next), next);
         assert_eq!(n().at_most(&next), n());
         assert_eq!(n().at_least(&Dim::symbol(1)), Dim::symbol(1).at_least(&n()));
+    }
+
+    #[test]
+    fn extremes_use_that_extents_are_not_negative() {
+        let (zero, m, i) = (Dim::constant(0), Dim::symbol(1), Dim::integer(2));
+        assert_eq!(n().at_least(&zero), n());
+        assert_eq!(n().plus(&m).at_most(&n()), n());
+        assert_eq!(n().at_least(&n().plus(&m)), n().plus(&m));
+        assert!(!i.is_nonnegative() && !n().minus(&m).is_nonnegative());
+        assert!(i.at_least(&zero).is_nonnegative() && !i.at_most(&n()).is_nonnegative());
+        assert_ne!(i.at_least(&zero), i);
     }
 }

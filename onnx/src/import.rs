@@ -17,7 +17,7 @@ use crate::tensor::{Data, Item, SequenceType, Tensor, type_of};
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;
 /// The most nodes that are imported, those of expanded functions each time. Models have some 10,000.
-const NODES: u64 = 1 << 20;
+const NODES: u64 = 1 << 18;
 /// The most nodes whose errors are listed.
 const LISTED: usize = 20;
 
@@ -47,6 +47,22 @@ pub struct Imported {
     pub dynamic: Vec<String>,
 }
 
+impl Imported {
+    /// Returns what the import did, a line for each fact.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut lines = vec![
+            format!("weights: {} tensors, {} bytes", self.weights.len(), self.weight_bytes()),
+            format!("operations of MLIR: {}", self.mlir.lines().filter(|line| line.contains(" = ")).count()),
+        ];
+        if !self.dynamic.is_empty() {
+            lines.push(format!("extents that are known when the model runs: {}", self.dynamic.join(", ")));
+        }
+        lines.extend(self.remarks.iter().cloned());
+        lines.join("\n")
+    }
+}
+
 /// Names and their values in a graph.
 #[derive(Debug, Default)]
 struct Names<'m> {
@@ -72,6 +88,19 @@ pub(crate) struct Import<'m> {
     frames: Vec<Frame<'m>>,
     errors: Vec<String>,
     nodes: u64,
+    /// Nodes whose outputs are known when the model is imported.
+    folded: u64,
+    /// Expanded functions of the model.
+    expanded: u64,
+}
+
+/// How far an import had come: see [`Import::restore`].
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    context: crate::context::Checkpoint,
+    names: usize,
+    frames: usize,
+    errors: usize,
 }
 
 /// Imports a model.
@@ -88,9 +117,13 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         frames: vec![Frame { opsets: &model.proto.opset_import, attributes: HashMap::new() }],
         errors: Vec::new(),
         nodes: 0,
+        folded: 0,
+        expanded: 0,
     };
     let dynamic = import.main(graph, options)?;
-    let Context { b, weights, remarks, .. } = import.cx;
+    let (nodes, folded, expanded) = (import.nodes, import.folded, import.expanded);
+    let Context { b, weights, mut remarks, .. } = import.cx;
+    remarks.insert(0, format!("nodes: {nodes}, of which {folded} are known at the import; expanded functions: {expanded}"));
     let mlir = b.finish().map_err(|error| Error::internal(error.to_string()))?;
     Ok(Imported { mlir, weights, remarks, dynamic })
 }
@@ -329,6 +362,8 @@ impl<'m> Import<'m> {
         let (names, frames) = (self.names.len(), self.frames.len());
         match self.lowered(proto, name.clone()) {
             Ok(outputs) => {
+                let is_known = |item: &Item| matches!(item, Item::Tensor(tensor) if !matches!(tensor.data, Data::Value(_)));
+                self.folded += u64::from(outputs.iter().all(is_known));
                 let mut outputs = outputs.into_iter();
                 for output in &proto.output {
                     self.define(output, outputs.next().unwrap_or(Item::Nothing));
@@ -396,6 +431,7 @@ impl<'m> Import<'m> {
         let mut attributes: HashMap<&'m str, &'m proto::Attribute> =
             function.attribute_proto.iter().map(|attribute| (&*attribute.name, attribute)).collect();
         attributes.extend(node.attributes.iter());
+        self.expanded += 1;
         self.frames.push(Frame { opsets: &function.opset_import, attributes });
         self.names.push(Names { is_function: true, ..Names::default() });
         for (index, name) in function.input.iter().enumerate() {
@@ -434,6 +470,39 @@ impl<'m> Import<'m> {
             .collect::<Result<Vec<Item>>>()?;
         self.names.pop();
         Ok(results)
+    }
+
+    /// Begins an attempt, which [`Import::restore`] discards or [`Import::keep`] keeps.
+    pub(crate) fn checkpoint(&mut self) -> Checkpoint {
+        Checkpoint {
+            context: self.cx.checkpoint(),
+            names: self.names.len(),
+            frames: self.frames.len(),
+            errors: self.errors.len(),
+        }
+    }
+
+    /// Discards all since a checkpoint, and returns the errors since.
+    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) -> Vec<String> {
+        self.cx.restore(&checkpoint.context);
+        self.names.truncate(checkpoint.names);
+        self.frames.truncate(checkpoint.frames);
+        self.errors.split_off(checkpoint.errors.min(self.errors.len()))
+    }
+
+    /// Keeps all since a checkpoint.
+    pub(crate) fn keep(&mut self, checkpoint: &Checkpoint) {
+        self.cx.keep(&checkpoint.context);
+    }
+
+    /// Adds errors of nodes.
+    pub(crate) fn report(&mut self, errors: Vec<String>) {
+        self.errors.extend(errors);
+    }
+
+    /// Returns true if nodes since a checkpoint could not be imported.
+    pub(crate) fn has_failed(&self, checkpoint: &Checkpoint) -> bool {
+        self.errors.len() > checkpoint.errors
     }
 
     /// Says of errors from a number on that they are within a node.

@@ -23,11 +23,13 @@ mod elements;
 mod fold;
 mod import;
 mod kit;
+mod limits;
 mod model;
 mod node;
 mod operators;
 mod proto;
 mod reshape;
+mod summary;
 mod tensor;
 mod weights;
 
@@ -36,6 +38,7 @@ pub use data_type::DataType;
 pub use dim::Dim;
 pub use import::{Imported, Options, import};
 pub use model::Model;
+pub use summary::Summary;
 
 /// Lists the supported operators: the domain, which is empty for ONNX's own, the name, and the first version of each form.
 pub fn supported_operators() -> impl Iterator<Item = (&'static str, &'static str, i64)> {

@@ -1,14 +1,47 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
+mod activation;
 mod attention;
 mod attention_core;
+mod batch_normalization;
+mod contraction;
 mod contrib;
 mod contrib_attention;
-mod elementwise;
 mod grouped_attention;
+mod control;
+mod convolutions;
+mod cumulative;
+mod detection;
+mod determinant;
+mod dropout;
+mod dynamic_axes;
+mod einsum;
+mod elementwise;
+mod fused_normalization;
+mod grid_sample;
 mod linear_attention;
+mod local_normalization;
+mod losses;
+mod nests;
+mod normalization;
+mod order;
+mod pooling;
+mod products;
+mod qlinear;
+mod quantization;
+mod quantized;
+mod random;
+mod reductions;
+mod resize;
+mod roi;
 mod rotary;
+mod sampling;
 mod shapes;
+mod signal;
+mod softmax;
+mod tables;
+mod top_k;
+mod window;
 
 use incarnate_bytecode::Result;
 
@@ -41,7 +74,43 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 }
 
 /// The rows of all families.
-const FAMILIES: &[&[Row]] = &[attention::ROWS, contrib::ROWS, contrib_attention::ROWS, grouped_attention::ROWS, elementwise::ROWS, linear_attention::ROWS, rotary::ROWS, shapes::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    attention::ROWS,
+    batch_normalization::ROWS,
+    contrib::ROWS,
+    contrib_attention::ROWS,
+    grouped_attention::ROWS,
+    control::ROWS,
+    convolutions::ROWS,
+    cumulative::ROWS,
+    detection::ROWS,
+    determinant::ROWS,
+    dropout::ROWS,
+    einsum::ROWS,
+    elementwise::ROWS,
+    fused_normalization::ROWS,
+    grid_sample::ROWS,
+    linear_attention::ROWS,
+    local_normalization::ROWS,
+    losses::ROWS,
+    normalization::ROWS,
+    order::ROWS,
+    pooling::ROWS,
+    products::ROWS,
+    qlinear::ROWS,
+    quantization::ROWS,
+    quantized::ROWS,
+    random::ROWS,
+    reductions::ROWS,
+    resize::ROWS,
+    roi::ROWS,
+    rotary::ROWS,
+    sampling::ROWS,
+    shapes::ROWS,
+    signal::ROWS,
+    softmax::ROWS,
+    top_k::ROWS,
+];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Row> {

@@ -9,7 +9,7 @@ mod failure;
 mod format;
 mod hash;
 mod key;
-mod onnx;
+mod import;
 mod prepare;
 mod process;
 mod processor;
@@ -36,6 +36,7 @@ use process::{as_argument, in_path, run};
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
+pub use incarnate_onnx as onnx;
 pub use incarnate_onnx::Options as ImportOptions;
 pub use source::Source;
 pub(crate) use source::files_of;
@@ -69,11 +70,14 @@ pub struct CompileOptions {
     pub flags: Vec<String>,
     /// How an ONNX model is imported.
     pub import: ImportOptions,
+    /// A file that the weights of an ONNX model are written to, as safetensors. The module has no weights then: they are its
+    /// parameters, of the scope [`onnx::SCOPE`].
+    pub weights: Option<PathBuf>,
 }
 
 impl From<Target> for CompileOptions {
     fn from(target: Target) -> CompileOptions {
-        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default() }
+        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default(), weights: None }
     }
 }
 
@@ -139,6 +143,7 @@ struct Job<'a> {
     /// The flags of the target and those of the user.
     arguments: &'a [String],
     import: &'a ImportOptions,
+    weights: Option<&'a Path>,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
 }
@@ -181,14 +186,15 @@ impl Compiler {
         options: &CompileOptions,
         mut notify: impl FnMut(Event),
     ) -> Result<Compiled> {
-        let CompileOptions { target, flags, import } = options;
+        let CompileOptions { target, flags, import, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
-        let names_files = key::flags_name_files(flags)
+        let names_files = weights.is_some()
+            || key::flags_name_files(flags)
             || format != ModelFormat::Onnx && with_path(key::model_names_files(model), "reading", model)?;
-        let job = Job { model, format, arguments: &arguments, import, names_files };
+        let job = Job { model, format, arguments: &arguments, import, weights: weights.as_deref(), names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
@@ -243,7 +249,7 @@ impl Compiler {
         let output = scratch.path("model.vmfb");
         let mut arguments = job.arguments.to_vec();
         let imported = match job.format {
-            ModelFormat::Onnx => Some(onnx::imported(scratch, job.model, job.import)?),
+            ModelFormat::Onnx => Some(import::imported(scratch, job.model, job.import, job.weights)?),
             ModelFormat::Mlir | ModelFormat::MlirBytecode => None,
         };
         let generated = match &imported {
