@@ -90,7 +90,7 @@ pub(super) fn flattened(cx: &mut Context, output: &Tensor, is_packed: bool) -> R
 }
 
 /// Returns a mask as what is added to the scores, for all keys: those beyond the mask take no part.
-fn bias(cx: &mut Context, mask: &Tensor, keys: &Dim) -> Result<Tensor> {
+pub(super) fn bias(cx: &mut Context, mask: &Tensor, keys: &Dim) -> Result<Tensor> {
     if mask.rank() > 4 {
         return invalid(format!("a mask of rank {}", mask.rank()));
     }

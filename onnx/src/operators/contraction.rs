@@ -273,7 +273,12 @@ impl Context {
         self.check_shape(sum, shape)?;
         let values = [self.value(operands[0])?, self.value(operands[1])?];
         let filled = self.zeros(sum, shape)?;
-        let y = self.b.kernel(kernel, &values, filled, Some(window));
+        let mut y = self.b.kernel(kernel, &values, filled, Some(window));
+        // With loop nests behind it in one dispatch, a convolution of extents that are not known gets a buffer of a size that is not known,
+        // which VMVX lacks.
+        if shape.iter().any(|dim| dim.as_constant().is_none()) {
+            y = self.b.barrier(y);
+        }
         self.tensor(y, sum, shape.to_vec())
     }
 

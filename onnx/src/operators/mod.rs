@@ -1,11 +1,16 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod activation;
+mod activations;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod casts;
 mod choice;
+mod comparisons;
 mod contraction;
+mod contrib;
+mod contrib_attention;
 mod control;
 mod convolutions;
 mod creation;
@@ -16,12 +21,16 @@ mod dropout;
 mod dynamic_axes;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod fused_normalization;
 mod gather;
 mod grid_sample;
+mod grouped_attention;
+mod known;
 mod linear_attention;
 mod local_normalization;
 mod losses;
+mod math;
 mod nests;
 mod normalization;
 mod order;
@@ -33,6 +42,7 @@ mod qlinear;
 mod quantization;
 mod quantized;
 mod random;
+mod recurrent;
 mod reductions;
 mod resize;
 mod roi;
@@ -41,12 +51,12 @@ mod sampling;
 mod scatter;
 mod sequences;
 mod shapes;
-mod signal;
 mod slices;
 mod softmax;
 mod tables;
 mod top_k;
 mod window;
+mod windows;
 
 use incarnate_bytecode::Result;
 
@@ -80,9 +90,14 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    activations::ROWS,
     attention::ROWS,
     batch_normalization::ROWS,
+    casts::ROWS,
     choice::ROWS,
+    comparisons::ROWS,
+    contrib::ROWS,
+    contrib_attention::ROWS,
     control::ROWS,
     convolutions::ROWS,
     creation::ROWS,
@@ -92,12 +107,15 @@ const FAMILIES: &[&[Row]] = &[
     dropout::ROWS,
     einsum::ROWS,
     elementwise::ROWS,
+    fourier::ROWS,
     fused_normalization::ROWS,
     gather::ROWS,
     grid_sample::ROWS,
+    grouped_attention::ROWS,
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
+    math::ROWS,
     normalization::ROWS,
     order::ROWS,
     padding::ROWS,
@@ -107,6 +125,7 @@ const FAMILIES: &[&[Row]] = &[
     quantization::ROWS,
     quantized::ROWS,
     random::ROWS,
+    recurrent::ROWS,
     reductions::ROWS,
     resize::ROWS,
     roi::ROWS,
@@ -115,10 +134,10 @@ const FAMILIES: &[&[Row]] = &[
     scatter::ROWS,
     sequences::ROWS,
     shapes::ROWS,
-    signal::ROWS,
     slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    windows::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
