@@ -32,6 +32,7 @@ mod local_normalization;
 mod losses;
 mod math;
 mod nests;
+mod ngrams;
 mod normalization;
 mod order;
 mod padding;
@@ -116,6 +117,7 @@ const FAMILIES: &[&[Row]] = &[
     local_normalization::ROWS,
     losses::ROWS,
     math::ROWS,
+    ngrams::ROWS,
     normalization::ROWS,
     order::ROWS,
     padding::ROWS,
