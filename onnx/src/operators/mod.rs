@@ -6,6 +6,7 @@ mod dropout;
 mod dynamic_axes;
 mod elementwise;
 mod fused_normalization;
+mod integer_reductions;
 mod local_normalization;
 mod losses;
 mod nests;
