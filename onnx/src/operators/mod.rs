@@ -26,6 +26,7 @@ mod fused_normalization;
 mod gather;
 mod grid_sample;
 mod grouped_attention;
+mod integer_reductions;
 mod known;
 mod linear_attention;
 mod local_normalization;
