@@ -245,12 +245,47 @@ impl Dim {
             Some(0) => self.clone(),
             Some(difference) if difference.cmp(&0) == wanted => self.clone(),
             Some(_) => other.clone(),
-            None if difference.is_nonnegative() => if wanted == Ordering::Greater { self.clone() } else { other.clone() },
-            None if other.minus(self).is_nonnegative() => if wanted == Ordering::Greater { other.clone() } else { self.clone() },
             None => {
-                let (a, b) = if self <= other { (self, other) } else { (other, self) };
-                Dim::atom(Atom::Operation(operation, a.clone(), b.clone()))
+                let (greater, less) = match (self.is_not_less(other), other.is_not_less(self)) {
+                    (true, _) => (self, other),
+                    (_, true) => (other, self),
+                    _ => {
+                        let (a, b) = if self <= other { (self, other) } else { (other, self) };
+                        return Dim::atom(Atom::Operation(operation, a.clone(), b.clone()));
+                    }
+                };
+                if wanted == Ordering::Greater { greater.clone() } else { less.clone() }
             }
+        }
+    }
+
+    /// Returns true if the value cannot be below another's. False says nothing.
+    fn is_not_less(&self, other: &Dim) -> bool {
+        if self.minus(other).is_nonnegative() {
+            return true;
+        }
+        let is_at_least = |a: &Dim, b: &Dim| a.minus(b).is_nonnegative();
+        let of_other = match other.as_operation() {
+            Some((Operation::Max, a, b)) => is_at_least(self, a) && is_at_least(self, b),
+            Some((Operation::Min, a, b)) => is_at_least(self, a) || is_at_least(self, b),
+            _ => false,
+        };
+        of_other
+            || match self.as_operation() {
+                Some((Operation::Max, a, b)) => is_at_least(a, other) || is_at_least(b, other),
+                Some((Operation::Min, a, b)) => is_at_least(a, other) && is_at_least(b, other),
+                _ => false,
+            }
+    }
+
+    /// Returns the operation if the expression is nothing else.
+    fn as_operation(&self) -> Option<(Operation, &Dim, &Dim)> {
+        match self.terms() {
+            [(atoms, 1)] => match &**atoms {
+                [Atom::Operation(operation, a, b)] => Some((*operation, a, b)),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

@@ -51,7 +51,9 @@ pub(crate) fn rounded(value: f64, ty: DataType) -> Option<f64> {
         _ if value.is_nan() => Some(value),
         _ => {
             // The nearest; of two the one whose last bit is 0.
-            let distance = |bits: u8| (decode_f8(bits, ty) - value.abs()).abs();
+            // Infinities are beyond the greatest.
+            let magnitude = value.abs().min(1e6);
+            let distance = |bits: u8| (decode_f8(bits, ty) - magnitude).abs();
             let finite = (0..=0x7F_u8).filter(|bits| decode_f8(*bits, ty).is_finite());
             let nearest = finite.min_by(|x, y| distance(*x).total_cmp(&distance(*y)).then((x & 1).cmp(&(y & 1))));
             nearest.map(|bits| decode_f8(bits, ty).copysign(value))

@@ -301,7 +301,13 @@ pub(super) fn contraction(
         let product = b.mulf(x0, x1);
         vec![b.addf(x[2], product)]
     });
-    cx.tensor(sums.first().copied().unwrap_or(filled), ty, shape.to_vec())
+    let mut sum = sums.first().copied().unwrap_or(filled);
+    // With loop nests behind it in one dispatch, a product of extents that are not known gets a buffer of a size that is not known, which
+    // VMVX lacks.
+    if shape.iter().any(|dim| dim.as_constant().is_none()) {
+        sum = cx.b.barrier(sum);
+    }
+    cx.tensor(sum, ty, shape.to_vec())
 }
 
 /// Converts a float to another type of float.

@@ -44,11 +44,8 @@ fn nest(
         .collect();
     let results = cx.b.generic(&values, &[filled], &maps, &iterators, |b, arguments| {
         let Some((before, elements)) = arguments.split_last() else { return Vec::new() };
-        let elements: Vec<Value> = elements
-            .iter()
-            .zip(inputs)
-            .map(|(element, (tensor, _))| widened(b, *element, tensor.ty))
-            .collect();
+        let elements: Vec<Value> =
+            elements.iter().zip(inputs).map(|(element, (tensor, _))| widened(b, *element, tensor.ty)).collect();
         let result = body(b, &elements, *before);
         vec![narrowed(b, result, ty)]
     });
@@ -87,11 +84,12 @@ fn positions(cx: &mut Context, flags: &Tensor) -> Result<Tensor> {
     let all = cx.tensor(all, DataType::I64, Vec::new())?;
     let count = total(cx, &all)?;
     // Positions that are not chosen go behind those that are.
-    let slots = nest(cx, &[(flags, &[0]), (&through, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
-        let one = b.int(1, Element::I64);
-        let before = b.subi(x[1], one);
-        b.select(x[0], before, x[2])
-    })?;
+    let slots =
+        nest(cx, &[(flags, &[0]), (&through, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
+            let one = b.int(1, Element::I64);
+            let before = b.subi(x[1], one);
+            b.select(x[0], before, x[2])
+        })?;
     let own = cx.generate(&loops, DataType::I64, |b, positions| b.index_cast(positions[0], Element::I64))?;
     let slots = cx.unsqueeze(&slots, &[1])?;
     let (own, slots) = (cx.value(&own)?, cx.value(&slots)?);

@@ -5,7 +5,7 @@ mod cell;
 mod quantized;
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Element, Extent, Kernel, Type, Value};
+use incarnate_mlir::{Element, Extent, IntPredicate, Kernel, Type, Value};
 
 use self::cell::{Cell, Mask};
 use super::{Lowering, Row, onnx};
@@ -305,14 +305,24 @@ impl Recurrence {
     ) -> Result<(Option<Value>, Vec<Tensor>)> {
         let [steps, _, batch, hidden] = shape;
         let own = [batch.clone(), hidden.clone()];
+        let lengths = self.lengths(cx, steps)?;
         let mut states = Vec::new();
         for initial in &self.initial {
-            states.push(match initial {
-                Some(initial) => self.part(cx, initial, direction.index, &own)?,
-                None => start(cx, None, &own, self.x.ty)?,
+            states.push(match (initial, &lengths) {
+                (Some(initial), None) => self.part(cx, initial, direction.index, &own)?,
+                (Some(initial), Some(lengths)) => {
+                    // As ONNX Runtime has it, the last state of a sequence of no steps is 0.
+                    let initial = self.part(cx, initial, direction.index, &own)?;
+                    let lengths = cx.unsqueeze(lengths, &[1])?;
+                    cx.map(&[&initial, &lengths], initial.ty, |b, x| {
+                        let (zero, none) = (b.int(0, b.element_of(x[1])), b.float(0.0, b.element_of(x[0])));
+                        let has_steps = b.cmpi(IntPredicate::SignedGreater, x[1], zero);
+                        b.select(has_steps, x[0], none)
+                    })?
+                }
+                (None, _) => start(cx, None, &own, self.x.ty)?,
             });
         }
-        let lengths = self.lengths(cx, steps)?;
         let step = |cx: &mut Context, iteration: &Dim, states: &[Tensor], sequence: Option<Value>| {
             let last = steps.minus(&Dim::constant(1));
             let position = if direction.is_reverse { last.minus(iteration) } else { iteration.clone() };

@@ -341,8 +341,9 @@ fn emit(
         last = cx.b.select(first, last, zero);
         trip = trip.map(|_| cx.symbol("iterations", last));
     }
-    // The compiler takes the carried extents of `scf.for` for those before the loop.
-    let is_steady = shapes.iter().flatten().all(Option::is_some) && scans.iter().all(|scan| scan.is_whole);
+    // The compiler takes the carried extents of `scf.for` for those before the loop, and fails on those of nested ones.
+    let is_static = arguments.iter().all(|argument| cx.b.type_of(*argument).extents().is_some_and(|all| all.iter().all(Option::is_some)));
+    let is_steady = shapes.iter().flatten().all(Option::is_some) && scans.iter().all(|scan| scan.is_whole) && is_static;
     if let Some(trip) = trip.clone().filter(|_| goes_on.is_none() && is_steady) {
         let values = cx.b.scf_for((zero, last, one), induction, &arguments, &initial, (region, next));
         return Ok((trip, Results { values, shapes, scans }));
