@@ -1,370 +1,275 @@
-//! `GridSample` and `AffineGrid`.
+//! Convolutions at positions from data, and sums of blocks into an image.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Value};
+use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
+use super::contraction::{SHAPE_ONLY, accumulator, zero};
+use super::convolutions::{groups, kernel_of, per_channel};
+use super::products::settled;
+use super::window::{Geometry, covered, explicit_pads, kernel_shape, spatial, strides_and_dilations};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, truncated, wrong_type};
+use crate::kit::{converted, read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
+use crate::tensor::Tensor;
 
-pub(super) const ROWS: &[Row] = &[onnx("GridSample", 16, grid_sample), onnx("AffineGrid", 20, affine_grid)];
+pub(super) const ROWS: &[Row] = &[onnx("DeformConv", 19, deform_conv), onnx("Col2Im", 18, col_to_im), onnx("MaxUnpool", 9, max_unpool)];
 
-/// What an element outside of the input is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Padding {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Nearest,
-    Linear,
-    Cubic,
-}
-
-/// How positions become elements.
-#[derive(Clone, Copy)]
-struct Sampling {
-    mode: Mode,
-    padding: Padding,
-    align_corners: bool,
-    /// The type of coordinates and weights: `f32` or `f64`.
-    coordinate: Element,
-}
-
-/// An element along one dimension: its index, its weight, and whether it lies within the input (`None`: always).
-#[derive(Clone, Copy)]
-struct Tap {
-    index: Value,
-    weight: Option<Value>,
-    is_inside: Option<Value>,
-}
-
-fn grid_sample(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
-    let (x, grid) = (node.input(0)?, node.input(1)?);
-    let mode = match node.text_or("mode", "linear")? {
-        "nearest" => Mode::Nearest,
-        "linear" | "bilinear" => Mode::Linear,
-        "cubic" | "bicubic" => Mode::Cubic,
-        other => return unsupported(format!("the mode `{other}` is not known")),
-    };
-    let padding = match node.text_or("padding_mode", "zeros")? {
-        "zeros" => Padding::Zeros,
-        "border" => Padding::Border,
-        "reflection" => Padding::Reflection,
-        other => return unsupported(format!("the padding mode `{other}` is not known")),
-    };
-    if !grid.ty.is_float() {
-        return wrong_type(grid.ty);
-    }
-    if x.ty == DataType::Bool && mode != Mode::Nearest {
-        return wrong_type(x.ty);
-    }
-    let (Some([batch, channels]), Some(spatial)) = (x.shape.get(..2), x.shape.get(2..)) else {
-        return invalid(format!("a tensor of rank {} has no spatial dimensions", x.rank()));
-    };
-    let rank = spatial.len();
-    let (Some(first), Some(last), Some(to)) = (grid.shape.first(), grid.shape.last(), grid.shape.get(1..=rank)) else {
-        return invalid(format!("the grid has rank {}, not {}", grid.rank(), rank + 2));
-    };
-    if rank == 0 || grid.rank() != rank + 2 {
-        return invalid(format!("the grid has rank {}, not {}", grid.rank(), rank + 2));
-    }
-    if rank > 3 && mode != Mode::Nearest {
-        return unsupported(format!("{rank} spatial dimensions are not supported in this mode"));
-    }
-    cx.require_equal(first, batch, "the number of batches of the grid")?;
-    let coordinates = Dim::constant(i64::try_from(rank).unwrap_or(i64::MAX));
-    cx.require_equal(last, &coordinates, "the number of coordinates of the grid")?;
-    let mut shape = vec![batch.clone(), channels.clone()];
-    shape.extend_from_slice(to);
-    let lengths: Vec<Value> = spatial.iter().map(|dim| cx.index(dim)).collect();
-    let (image, positions) = (cx.value(x)?, cx.value(grid)?);
-    let (ty, grid_ty) = (x.ty, grid.ty);
-    let sampling = Sampling { mode, padding, align_corners: node.flag("align_corners"), coordinate: grid_ty.computed().element() };
-    one(cx.generate(&shape, ty, |b, at| {
-        let mut taps = Vec::new();
-        for (dimension, length) in lengths.iter().enumerate() {
-            // The grid has the coordinate of the last dimension first.
-            let mut place = vec![at[0]];
-            place.extend(at.iter().skip(2));
-            let coordinate = i64::try_from(rank - 1 - dimension).unwrap_or(0);
-            place.push(b.index(coordinate));
-            let normalised = read(b, positions, &place, grid_ty);
-            taps.push(sampling.taps(b, normalised, *length));
-        }
-        let prefix = at.iter().take(2).copied().collect::<Vec<_>>();
-        combined(b, image, ty, &prefix, &taps)
-    })?)
-}
-
-impl Sampling {
-    /// Finds the elements along a dimension of `length` elements for a coordinate between -1 and 1.
-    fn taps(&self, b: &mut Builder, normalised: Value, length: Value) -> Vec<Tap> {
-        let element = self.coordinate;
-        let length = b.index_cast(length, Element::I64);
-        let extent = b.sitofp(length, element);
-        let (one, half) = (b.float(1.0, element), b.float(0.5, element));
-        let shifted = b.addf(normalised, one);
-        let last = b.subf(extent, one);
-        let x = if self.align_corners {
-            let halved = b.mulf(shifted, half);
-            b.mulf(halved, last)
-        } else {
-            let scaled = b.mulf(shifted, extent);
-            let less = b.subf(scaled, one);
-            b.mulf(less, half)
-        };
-        if self.mode == Mode::Nearest {
-            let x = rounded(b, x);
-            return vec![self.tap(b, x, None, length, extent)];
-        }
-        let floor = b.floor(x);
-        let rest = b.subf(x, floor);
-        let (first, weights) = match self.mode {
-            Mode::Cubic => (-1.0, cubic_weights(b, rest)),
-            _ => (0.0, vec![b.subf(one, rest), rest]),
-        };
-        let mut taps = Vec::new();
-        for (offset, weight) in (0..).zip(weights) {
-            let offset = b.float(first + f64::from(offset), element);
-            let position = b.addf(floor, offset);
-            taps.push(self.tap(b, position, Some(weight), length, extent));
-        }
-        taps
-    }
-
-    /// The element at a whole position.
-    fn tap(&self, b: &mut Builder, position: Value, weight: Option<Value>, length: Value, extent: Value) -> Tap {
-        let element = self.coordinate;
-        let mut position = position;
-        let mut is_inside = None;
-        match self.padding {
-            Padding::Border => {}
-            Padding::Reflection => {
-                let reflected = self.reflected(b, position, extent);
-                position = truncated(b, reflected);
-            }
-            Padding::Zeros => {
-                let zero = b.float(0.0, element);
-                let is_low = b.cmpf(FloatPredicate::OrderedGreaterEqual, position, zero);
-                let is_high = b.cmpf(FloatPredicate::OrderedLess, position, extent);
-                is_inside = Some(b.andi(is_low, is_high));
-            }
-        }
-        let index = clamped(b, position, length);
-        Tap { index, weight, is_inside }
-    }
-
-    /// Reflects a position at the borders until it is within.
-    fn reflected(&self, b: &mut Builder, x: Value, extent: Value) -> Value {
-        let element = self.coordinate;
-        let (low, range) = if self.align_corners {
-            let one = b.float(1.0, element);
-            (b.float(0.0, element), b.subf(extent, one))
-        } else {
-            (b.float(-0.5, element), extent)
-        };
-        let high = b.addf(low, range);
-        let (below, above) = (b.subf(low, x), b.subf(x, high));
-        // The distance beyond the nearer border: negative within.
-        let distance = b.maximumf(below, above);
-        let quotient = b.divf(distance, range);
-        let count = b.floor(quotient);
-        let whole = b.mulf(count, range);
-        let rest = b.subf(distance, whole);
-        let half = b.float(0.5, element);
-        let halved = b.mulf(count, half);
-        let floor = b.floor(halved);
-        let is_even = b.cmpf(FloatPredicate::OrderedEqual, halved, floor);
-        let is_low = b.cmpf(FloatPredicate::OrderedLess, x, low);
-        // An even number of reflections counts from the border that the position is beyond.
-        let counts_from_low = b.cmpi(IntPredicate::Equal, is_even, is_low);
-        let (from_low, from_high) = (b.addf(low, rest), b.subf(high, rest));
-        let moved = b.select(counts_from_low, from_low, from_high);
-        let zero = b.float(0.0, element);
-        let is_beyond = b.cmpf(FloatPredicate::OrderedGreater, distance, zero);
-        b.select(is_beyond, moved, x)
-    }
-}
-
-/// Rounds to the nearest integer, halves to the even one.
-fn rounded(b: &mut Builder, x: Value) -> Value {
-    let element = b.element_of(x);
-    let (half, one) = (b.float(0.5, element), b.float(1.0, element));
-    let floor = b.floor(x);
-    let rest = b.subf(x, floor);
-    let halved = b.mulf(floor, half);
-    let cut = b.floor(halved);
-    let is_odd = b.cmpf(FloatPredicate::UnorderedNotEqual, halved, cut);
-    let is_tie = b.cmpf(FloatPredicate::OrderedEqual, rest, half);
-    let is_above = b.cmpf(FloatPredicate::OrderedGreater, rest, half);
-    let tie_up = b.andi(is_tie, is_odd);
-    let is_up = b.ori(is_above, tie_up);
-    let next = b.addf(floor, one);
-    b.select(is_up, next, floor)
-}
-
-/// Converts a whole position to an index within the tensor.
-fn clamped(b: &mut Builder, position: Value, length: Value) -> Value {
-    let element = b.element_of(position);
-    // A position beyond the integers is one beyond the tensor.
-    let (low, high) = (b.float(-1.0, element), b.float(1e15, element));
-    let raised = b.maximumf(position, low);
-    let finite = b.minimumf(raised, high);
-    // Not every target converts `f64` to integers.
-    let single = if element == Element::F64 { b.truncf(finite, Element::F32) } else { finite };
-    let index = b.fptosi(single, Element::I64);
-    let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
-    let last = b.subi(length, one);
-    let lesser = b.minsi(index, last);
-    let within = b.maxsi(lesser, zero);
-    b.index_cast(within, Element::Index)
-}
-
-/// The weights of the four elements around a position whose fraction is `rest`, for a coefficient of -0.75.
-fn cubic_weights(b: &mut Builder, rest: Value) -> Vec<Value> {
-    const A: f64 = -0.75;
-    let element = b.element_of(rest);
-    let one = b.float(1.0, element);
-    let opposite = b.subf(one, rest);
-    let (before, behind) = (b.addf(rest, one), b.addf(opposite, one));
-    let polynomial = |b: &mut Builder, x: Value, coefficients: [f64; 4]| {
-        let [first, others @ ..] = coefficients;
-        let mut sum = b.float(first, element);
-        for coefficient in others {
-            let product = b.mulf(sum, x);
-            let term = b.float(coefficient, element);
-            sum = b.addf(product, term);
-        }
-        sum
-    };
-    let far = [A, -5.0 * A, 8.0 * A, -4.0 * A];
-    let near = [A + 2.0, -(A + 3.0), 0.0, 1.0];
-    vec![polynomial(b, before, far), polynomial(b, rest, near), polynomial(b, opposite, near), polynomial(b, behind, far)]
-}
-
-/// Adds the weighted elements of all combinations of taps.
-fn combined(b: &mut Builder, image: Value, ty: DataType, prefix: &[Value], taps: &[Vec<Tap>]) -> Value {
-    let work = if ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
-    let is_plain = taps.iter().all(|taps| taps.iter().all(|tap| tap.weight.is_none()));
-    let sum = summed(b, &Image { value: image, ty, work, is_plain }, prefix, taps, None);
-    if is_plain || work == ty.computed() {
-        return sum;
-    }
-    let mut sum = sum;
-    if let Some((low, high)) = ty.range() {
-        let element = work.element();
-        let (low, high) = (b.float(low as f64, element), b.float(high as f64, element));
-        let raised = b.maximumf(sum, low);
-        sum = b.minimumf(raised, high);
-    }
-    converted(b, sum, work, ty)
-}
-
-/// The tensor that is read.
-struct Image {
-    value: Value,
+/// What the samples of a deformed convolution are read from.
+struct Samples {
+    x: Value,
+    offset: Value,
+    mask: Option<Value>,
     ty: DataType,
-    /// The type of sums.
-    work: DataType,
-    /// There are no weights: elements keep their type.
-    is_plain: bool,
+    /// The channels of one group of offsets, and the height and width of the window and of the input.
+    channels: Value,
+    window: [Value; 2],
+    extents: [Value; 2],
+    strides: [i64; 2],
+    dilations: [i64; 2],
+    low: [Value; 2],
 }
 
-fn summed(b: &mut Builder, image: &Image, prefix: &[Value], taps: &[Vec<Tap>], is_inside: Option<Value>) -> Value {
-    let Some((first, rest)) = taps.split_first() else {
-        let element = read(b, image.value, prefix, image.ty);
-        let element = if image.is_plain { element } else { converted(b, element, image.ty, image.work) };
-        return match is_inside {
-            None => element,
-            Some(is_inside) => {
-                let ty = b.element_of(element);
-                let zero = b.int(0, ty);
-                b.select(is_inside, element, zero)
+fn deform_conv(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+    let (x, w, offset) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    if !x.ty.is_float() || x.ty != w.ty || x.ty != offset.ty {
+        return wrong_type(offset.ty);
+    }
+    if x.rank() != 4 || offset.rank() != 4 {
+        return unsupported(format!("a deformed convolution of a tensor of rank {}", x.rank()));
+    }
+    let geometry = Geometry::of(node, spatial(x)?, kernel_of(w, x)?, false)?;
+    let group = Dim::constant(groups(node)?);
+    let offset_group = Dim::constant(node.int_or("offset_group", 1).max(1));
+    let x = &cx.refined(x, 1, &w.shape[1].times(&group), "the channels of a convolution")?;
+    let samples = samples(cx, node, x, &geometry, &offset_group)?;
+    let [batch, channels] = [x.shape[0].clone(), x.shape[1].clone()];
+    let columns = [&[batch.clone(), channels], &*geometry.kernel, &*geometry.outputs].concat();
+    let columns = cx.generate(&columns, x.ty, |b, at| samples.sample(b, at))?;
+    let depth = w.shape[1].times(&Dim::product(&geometry.kernel));
+    let (length, per_group) = (Dim::product(&geometry.outputs), w.shape[0].floor_div(&group));
+    let columns = cx.reshape(&columns, &[batch.clone(), group.clone(), depth.clone(), length.clone()])?;
+    let weights = cx.reshape(w, &[group.clone(), per_group.clone(), depth])?;
+    let shape = [batch.clone(), group, per_group, length];
+    let y = cx.contract((&weights, &[1, 2, 4]), (&columns, &[0, 1, 4, 3]), 5, &shape, accumulator(x.ty))?;
+    let y = cx.reshape(&y, &[&[batch, w.shape[0].clone()], &*geometry.outputs].concat())?;
+    one(match node.optional(3)? {
+        Some(bias) => {
+            let bias = per_channel(cx, bias, 2)?;
+            cx.map(&[&y, &bias], x.ty, |b, x| b.addf(x[0], x[1]))?
+        }
+        None => settled(cx, &y, x.ty)?,
+    })
+}
+
+fn samples(cx: &mut Context, node: &Node<'_>, x: &Tensor, geometry: &Geometry, groups: &Dim) -> Result<Samples> {
+    let Some(channels) = x.shape[1].exact_quotient(groups) else {
+        return invalid("the channels are not a multiple of the groups of offsets");
+    };
+    let taps = groups.times(&Dim::product(&geometry.kernel));
+    let offset = cx.refined(node.input(2)?, 1, &taps.times(&Dim::constant(2)), "the channels of the offsets")?;
+    let mut shapes = vec![offset.clone()];
+    if let Some(mask) = node.optional(4)? {
+        shapes.push(cx.refined(mask, 1, &taps, "the channels of the mask")?);
+    }
+    for tensor in &shapes {
+        for (axis, extent) in [&x.shape[0], &geometry.outputs[0], &geometry.outputs[1]].into_iter().enumerate() {
+            let axis = if axis == 0 { 0 } else { axis + 1 };
+            let Some(own) = tensor.shape.get(axis).cloned() else { return invalid("offsets and masks have rank 4") };
+            cx.require_equal(&own, extent, "an extent of the offsets or of the mask")?;
+        }
+    }
+    let pair = |cx: &mut Context, dims: &[Dim]| [cx.index(&dims[0]), cx.index(&dims[1])];
+    Ok(Samples {
+        x: cx.value(x)?,
+        offset: cx.value(&offset)?,
+        mask: shapes.get(1).map(|mask| cx.value(mask)).transpose()?,
+        ty: x.ty,
+        channels: cx.index(&channels),
+        window: pair(cx, &geometry.kernel),
+        extents: pair(cx, &x.shape[2..]),
+        strides: [geometry.window.strides[0], geometry.window.strides[1]],
+        dilations: [geometry.window.dilations[0], geometry.window.dilations[1]],
+        low: pair(cx, &geometry.low),
+    })
+}
+
+impl Samples {
+    /// Interpolates at `[n, c, i, j, row, column]`, and multiplies by the mask.
+    fn sample(&self, b: &mut Builder, at: &[Value]) -> Value {
+        let group = b.divui(at[1], self.channels);
+        let rows = b.muli(group, self.window[0]);
+        let row = b.addi(rows, at[2]);
+        let columns = b.muli(row, self.window[1]);
+        let tap = b.addi(columns, at[3]);
+        let (one, two) = (b.index(1), b.index(2));
+        let even = b.muli(tap, two);
+        let odd = b.addi(even, one);
+        let offsets = [even, odd].map(|channel| read(b, self.offset, &[at[0], channel, at[4], at[5]], self.ty));
+        let element = b.element_of(offsets[0]);
+        // The two positions along each axis with their weights, which are 0 outside of the input.
+        let mut axes = Vec::new();
+        for axis in 0..2 {
+            let (stride, dilation) = (b.index(self.strides[axis]), b.index(self.dilations[axis]));
+            let (start, ahead) = (b.muli(at[4 + axis], stride), b.muli(at[2 + axis], dilation));
+            let padded = b.addi(start, ahead);
+            let regular = b.subi(padded, self.low[axis]);
+            let regular = b.index_cast(regular, Element::I64);
+            let regular = b.sitofp(regular, element);
+            let position = b.addf(regular, offsets[axis]);
+            axes.push(self.neighbours(b, position, axis));
+        }
+        let mut sum = b.float(0.0, element);
+        for (row, row_weight) in axes[0] {
+            for (column, column_weight) in axes[1] {
+                let element = read(b, self.x, &[at[0], at[1], row, column], self.ty);
+                let weight = b.mulf(row_weight, column_weight);
+                let part = b.mulf(element, weight);
+                sum = b.addf(sum, part);
             }
-        };
-    };
-    let mut sum = None;
-    for tap in first {
-        let mut place = prefix.to_vec();
-        place.push(tap.index);
-        let inside = match (is_inside, tap.is_inside) {
-            (Some(outer), Some(own)) => Some(b.andi(outer, own)),
-            (outer, own) => outer.or(own),
-        };
-        let mut term = summed(b, image, &place, rest, inside);
-        if let Some(weight) = tap.weight {
-            let weight = match (b.element_of(weight), image.work) {
-                (Element::F32, DataType::F64) => b.extf(weight, Element::F64),
-                (Element::F64, DataType::F32) => b.truncf(weight, Element::F32),
-                _ => weight,
-            };
-            term = b.mulf(term, weight);
         }
-        sum = Some(sum.map_or(term, |sum| b.addf(sum, term)));
+        match self.mask {
+            Some(mask) => {
+                let factor = read(b, mask, &[at[0], tap, at[4], at[5]], self.ty);
+                b.mulf(sum, factor)
+            }
+            None => sum,
+        }
     }
-    sum.unwrap_or_else(|| b.float(0.0, image.work.element()))
+
+    /// Returns the positions before and behind, within the input, and their weights.
+    fn neighbours(&self, b: &mut Builder, position: Value, axis: usize) -> [(Value, Value); 2] {
+        let element = b.element_of(position);
+        let (zero, one, below) = (b.float(0.0, element), b.float(1.0, element), b.float(-2.0, element));
+        let extent = b.index_cast(self.extents[axis], Element::I64);
+        let limit = b.sitofp(extent, element);
+        // Far outside, any position outside does; NaN is one.
+        let is_known = b.cmpf(FloatPredicate::Ordered, position, position);
+        let position = b.select(is_known, position, below);
+        let raised = b.maximumf(position, below);
+        let ahead = b.addf(limit, one);
+        let position = b.minimumf(raised, ahead);
+        let floor = b.floor(position);
+        let behind = b.subf(position, floor);
+        let before = b.subf(one, behind);
+        let first = converted(b, floor, if element == Element::F64 { DataType::F64 } else { DataType::F32 }, DataType::I64);
+        let step = b.int(1, Element::I64);
+        let second = b.addi(first, step);
+        let mut result = [(first, before), (second, behind)];
+        for (index, weight) in &mut result {
+            let none = b.int(0, Element::I64);
+            let is_inside = b.cmpi(IntPredicate::UnsignedLess, *index, extent);
+            *weight = b.select(is_inside, *weight, zero);
+            let last = b.subi(extent, step);
+            let raised = b.maxsi(*index, none);
+            let clamped = b.minsi(raised, last);
+            *index = b.index_cast(clamped, Element::Index);
+        }
+        result
+    }
 }
 
-fn affine_grid(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
-    let theta = node.input(0)?;
-    if !theta.ty.is_float() {
-        return wrong_type(theta.ty);
+/// Sums blocks `[N, C * block, L]` into an image.
+fn col_to_im(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+    let x = node.input(0)?;
+    let (image, block) = (cx.integers(node.input(1)?)?, cx.integers(node.input(2)?)?);
+    let count = image.len();
+    if x.rank() != 3 || block.len() != count || count == 0 {
+        return invalid(format!("blocks of rank {} for an image of {count} and windows of {}", x.rank(), block.len()));
     }
-    let size = cx.integers(node.input(1)?)?;
-    let (Some([batch, _]), Some(spatial)) = (size.get(..2), size.get(2..)) else {
-        return invalid(format!("a size of {} extents has no spatial dimensions", size.len()));
-    };
-    let rank = spatial.len();
-    let [matrices, rows, columns] = &*theta.shape else {
-        return invalid(format!("`theta` has rank {}, not 3", theta.rank()));
-    };
-    let count = i64::try_from(rank).unwrap_or(i64::MAX);
-    cx.require_equal(matrices, batch, "the number of matrices of `theta`")?;
-    cx.require_equal(rows, &Dim::constant(count), "the number of rows of `theta`")?;
-    cx.require_equal(columns, &Dim::constant(count + 1), "the number of columns of `theta`")?;
-    let mut shape = vec![batch.clone()];
-    shape.extend_from_slice(spatial);
-    shape.push(Dim::constant(count));
-    let lengths: Vec<Value> = spatial.iter().map(|dim| cx.index(dim)).collect();
-    let (ty, value) = (theta.ty, cx.value(theta)?);
-    let align_corners = node.flag("align_corners");
-    one(cx.generate(&shape, ty, |b, at| {
-        let element = ty.computed().element();
-        let row = at[rank + 1];
-        let last = b.index(count);
-        let mut sum = read(b, value, &[at[0], row, last], ty);
-        for (dimension, length) in lengths.iter().enumerate() {
-            // The first column is for the coordinate of the last dimension.
-            let column = b.index(count - 1 - i64::try_from(dimension).unwrap_or(0));
-            let factor = read(b, value, &[at[0], row, column], ty);
-            let position = coordinate(b, at[dimension + 1], *length, align_corners, element);
-            let product = b.mulf(factor, position);
-            sum = b.addf(sum, product);
+    let window = strides_and_dilations(node, count)?;
+    let (low, high) = explicit_pads(node, count)?;
+    let one_dim = Dim::constant(1);
+    let mut steps = Vec::new();
+    for axis in 0..count {
+        let covered = covered(&block[axis], window.dilations[axis]);
+        let free = image[axis].plus(&low[axis]).plus(&high[axis]).minus(&covered);
+        steps.push(free.floor_div(&Dim::constant(window.strides[axis])).plus(&one_dim));
+    }
+    let size = Dim::product(&block);
+    let channels = x.shape[1].floor_div(&size);
+    cx.require_equal(&channels.times(&size), &x.shape[1], "the size of all blocks")?;
+    cx.require_equal(&Dim::product(&steps), &x.shape[2], "the number of blocks")?;
+    let shape = [&[x.shape[0].clone(), channels.clone()], &*block, &*steps].concat();
+    let blocks = cx.reshape(x, &shape)?;
+    let source = cx.value(&blocks)?;
+    let result = [&[x.shape[0].clone(), channels], &*image].concat();
+    let sum = if x.ty.is_float() { accumulator(x.ty) } else { x.ty };
+    cx.check_shape(sum, &result)?;
+    let kernel = cx.extents(&block);
+    let shaped = cx.b.empty(&kernel, SHAPE_ONLY);
+    let initial = cx.scalar(&zero(sum), sum)?;
+    let extents = cx.extents(&result);
+    let filled = cx.b.fill(initial, &extents);
+    let (loops, outer) = (2 + 2 * count, 2 + count);
+    let maps = [Map::of(loops, &(outer..loops).collect::<Vec<_>>()), Map::of(loops, &(0..outer).collect::<Vec<_>>())];
+    let iterators: Vec<Iterator> =
+        (0..loops).map(|index| if index < outer { Iterator::Parallel } else { Iterator::Reduction }).collect();
+    let bounds: Vec<[Value; 2]> = low.iter().zip(&steps).map(|(low, step)| [cx.index(low), cx.index(step)]).collect();
+    let ty = x.ty;
+    let results = cx.b.generic(&[shaped], &[filled], &maps, &iterators, |b, x| {
+        let mut at = vec![b.iteration(0), b.iteration(1)];
+        at.extend((0..count).map(|axis| b.iteration(outer + axis)));
+        let mut is_hit = b.int(1, Element::I1);
+        for (axis, [low, step]) in bounds.into_iter().enumerate() {
+            let (position, tap) = (b.iteration(2 + axis), b.iteration(outer + axis));
+            let (stride, dilation) = (b.index(window.strides[axis]), b.index(window.dilations[axis]));
+            let (padded, ahead) = (b.addi(position, low), b.muli(tap, dilation));
+            let start = b.subi(padded, ahead);
+            let (quotient, rest, zero) = (b.divsi(start, stride), b.remsi(start, stride), b.index(0));
+            let is_start = b.cmpi(IntPredicate::Equal, rest, zero);
+            let is_block = b.cmpi(IntPredicate::UnsignedLess, quotient, step);
+            let both = b.andi(is_start, is_block);
+            is_hit = b.andi(is_hit, both);
+            let one = b.index(1);
+            let (last, raised) = (b.subi(step, one), b.maxsi(quotient, zero));
+            at.push(b.minsi(raised, last));
         }
-        sum
-    })?)
+        let element = read(b, source, &at, ty);
+        let none = if ty.is_float() { b.float(0.0, b.element_of(element)) } else { b.int(0, ty.element()) };
+        let added = b.select(is_hit, element, none);
+        vec![if ty.is_float() { b.addf(x[1], added) } else { b.addi(x[1], added) }]
+    });
+    let y = cx.tensor(results.first().copied().unwrap_or(filled), sum, result)?;
+    one(settled(cx, &y, ty)?)
 }
 
-/// The coordinate of an index between -1 and 1.
-fn coordinate(b: &mut Builder, index: Value, length: Value, align_corners: bool, element: Element) -> Value {
-    let (index, length) = (b.index_cast(index, Element::I64), b.index_cast(length, Element::I64));
-    let one = b.int(1, Element::I64);
-    let doubled = b.addi(index, index);
-    let (numerator, divisor) = if align_corners {
-        let last = b.subi(length, one);
-        (doubled, b.maxsi(last, one))
-    } else {
-        (b.addi(doubled, one), length)
+/// Writes the elements of a pool to where they came from, among zeros. Positions beyond the result are moved to its bounds.
+fn max_unpool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let extents = spatial(x)?;
+    if indices.ty != DataType::I64 || indices.rank() != x.rank() {
+        return wrong_type(indices.ty);
+    }
+    cx.require_equal(&x.count(), &indices.count(), "the number of positions")?;
+    let kernel = kernel_shape(node, extents.len())?;
+    let strides = strides_and_dilations(node, extents.len())?.strides;
+    let (low, high) = explicit_pads(node, extents.len())?;
+    let mut inner = x.shape.get(..2).unwrap_or_default().to_vec();
+    for (axis, extent) in extents.iter().enumerate() {
+        let last = extent.minus(&Dim::constant(1)).times(&Dim::constant(strides[axis]));
+        inner.push(last.plus(&kernel[axis]).minus(&low[axis]).minus(&high[axis]));
+    }
+    let shape = match node.optional(2)? {
+        Some(shape) => cx.integers(shape)?,
+        None => inner,
     };
-    let (numerator, divisor) = (b.sitofp(numerator, element), b.sitofp(divisor, element));
-    let quotient = b.divf(numerator, divisor);
-    let one = b.float(1.0, element);
-    b.subf(quotient, one)
+    if shape.len() != x.rank() {
+        return invalid(format!("`output_shape` has {} extents for a tensor of rank {}", shape.len(), x.rank()));
+    }
+    let count = Dim::product(&shape);
+    let zeros = cx.splat(&zero(x.ty), x.ty, &[count.clone()])?;
+    let (flat, positions) = (cx.reshape(x, &[x.count()])?, cx.reshape(indices, &[x.count(), Dim::constant(1)])?);
+    let last = cx.index(&count.minus(&Dim::constant(1)));
+    let positions = cx.map(&[&positions], DataType::I64, |b, x| {
+        let (none, last) = (b.int(0, Element::I64), b.index_cast(last, Element::I64));
+        let raised = b.maxsi(x[0], none);
+        b.minsi(raised, last)
+    })?;
+    let (updates, positions, into) = (cx.value(&flat)?, cx.value(&positions)?, cx.value(&zeros)?);
+    let scattered = cx.b.scatter(updates, positions, into, |_, update, _| update);
+    let scattered = cx.tensor(scattered, x.ty, vec![count])?;
+    one(cx.reshape(&scattered, &shape)?)
 }
