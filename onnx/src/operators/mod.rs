@@ -7,7 +7,6 @@ mod batch_normalization;
 mod contraction;
 mod contrib;
 mod contrib_attention;
-mod grouped_attention;
 mod control;
 mod convolutions;
 mod cumulative;
@@ -19,9 +18,11 @@ mod einsum;
 mod elementwise;
 mod fused_normalization;
 mod grid_sample;
+mod grouped_attention;
 mod linear_attention;
 mod local_normalization;
 mod losses;
+mod ml;
 mod nests;
 mod normalization;
 mod order;
@@ -93,6 +94,11 @@ const FAMILIES: &[&[Row]] = &[
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
+    ml::FAMILIES[0],
+    ml::FAMILIES[1],
+    ml::FAMILIES[2],
+    ml::FAMILIES[3],
+    ml::FAMILIES[4],
     normalization::ROWS,
     order::ROWS,
     pooling::ROWS,
