@@ -98,7 +98,7 @@ impl Growth {
     }
 
     /// Sets a node that goes to `then` where the comparison is true, or where the feature is NaN and `tracks_true`; else to `otherwise`.
-    /// Returns its position, which is a new one if there is no slot.
+    /// NaN is not equal to the threshold, as ONNX Runtime has it. Returns the node's position, which is a new one if there is no slot.
     pub(super) fn compare(
         &mut self,
         slot: Option<usize>,
@@ -107,7 +107,7 @@ impl Growth {
         (then, otherwise): (usize, usize),
         tracks_true: bool,
     ) -> usize {
-        let missing = if tracks_true { then } else { otherwise };
+        let missing = if tracks_true || mode == Mode::NotEqual { then } else { otherwise };
         let inner = |threshold, low, high| Node::Inner { feature, threshold, children: (low, high, missing) };
         let node = match mode {
             Mode::LessEqual => inner(threshold, then, otherwise),
@@ -490,9 +490,12 @@ impl Walk {
         let (zero, one) = (b.index(0), b.index(1));
         let child = match self.missing {
             Missing::Low => {
-                // True for NaN, which goes to the first child.
-                let predicate = if self.is_strict { FloatPredicate::OrderedGreaterEqual } else { FloatPredicate::OrderedGreater };
-                let is_high = b.cmpf(predicate, x, threshold);
+                // False for NaN, which goes to the first child. VMVX takes `oge` for the opposite of `olt`, which is true for NaN.
+                let is_high = if self.is_strict {
+                    b.cmpf(FloatPredicate::OrderedLessEqual, threshold, x)
+                } else {
+                    b.cmpf(FloatPredicate::OrderedGreater, x, threshold)
+                };
                 b.select(is_high, one, zero)
             }
             Missing::High | Missing::Own => {
