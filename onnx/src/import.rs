@@ -181,7 +181,11 @@ impl<'m> Import<'m> {
                 Some(Item::Sequence(..)) => {
                     return unsupported(format!("the output `{name}` is a sequence: --outputs= takes tensors by name"));
                 }
-                Some(Item::Nothing) => return unsupported(format!("the output `{name}` is an optional without a value")),
+                Some(Item::Nothing) => {
+                    return unsupported(format!(
+                        "the output `{name}` is an optional without a value, or of strings: --outputs= takes others by name"
+                    ));
+                }
                 Some(Item::Unknown) | None => return invalid(format!("no node has the output `{name}`")),
             }
         }

@@ -32,6 +32,7 @@ mod linear_attention;
 mod local_normalization;
 mod losses;
 mod math;
+mod ml;
 mod nests;
 mod ngrams;
 mod normalization;
