@@ -101,6 +101,7 @@ impl Command {
                 (compiler, bench.of.all_modules().chain(&mut bench.against).chain(&mut bench.vmvx).collect())
             }
             Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
+            Command::Dump(arguments) if arguments.is_summary() => return None,
             Command::Dump(arguments) => (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect()),
             Command::Translate(arguments) => {
                 (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect())

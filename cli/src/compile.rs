@@ -73,7 +73,7 @@ impl CompilerArguments {
     /// Returns how a model is compiled for a target.
     fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
-        CompileOptions { target, flags, import: ImportOptions { dims, shapes, inputs, outputs } }
+        CompileOptions { flags, import: ImportOptions { dims, shapes, inputs, outputs }, ..target.into() }
     }
 }
 
@@ -85,6 +85,12 @@ pub(super) struct CompileArguments {
     /// The module to write. NAME.source beside it tells build scripts which model it was made of.
     #[arg(short, long, value_name = "FILE.vmfb", required_unless_present = "setup")]
     output: Option<PathBuf>,
+    /// Leave the weights of an ONNX model out of the module: they are written to this file, which programs name as --parameters=model=FILE.
+    #[arg(long, value_name = "FILE.irpa", requires = "output")]
+    parameters: Option<PathBuf>,
+    /// Print what the import of an ONNX model did.
+    #[arg(long)]
+    report: bool,
     /// Install the compiler from PyPI in an environment of its own, in the user's cache. It is used where no other compiler is
     /// named or in PATH.
     #[arg(long, conflicts_with_all = ["model", "output", "iree_compile", "target", "flags"])]
@@ -109,9 +115,20 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     let target = arguments.compiler.target.clone().unwrap_or(Target::Portable);
     // Before the compilation: a model that changes meanwhile is not the source of the module.
     let source = Source::of(model)?;
-    let compiled = compile_model(model, &arguments.compiler, &target, flags, &mut NotKeptNote::default())?;
+    let mut options = arguments.compiler.options(target.clone(), flags);
+    let weights = arguments.parameters.as_deref().map(|_| tempfile::NamedTempFile::new()).transpose()?;
+    options.weights = weights.as_ref().map(|file| file.path().to_owned());
+    let compiled = compile_model(model, &arguments.compiler, &options, &mut NotKeptNote::default())?;
+    if let (Some(weights), Some(path)) = (&weights, &arguments.parameters) {
+        super::parameters::archive(weights.path(), path)?;
+    }
     let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;
     atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
+    if arguments.report {
+        let imported = compiler::onnx::import(&compiler::onnx::Model::open(model)?, &options.import)?;
+        let lines: String = imported.report().lines().map(|line| format!("{}\n", Escaped(line))).collect();
+        out.write_all(lines.as_bytes()).context(|| "writing to standard output")?;
+    }
     writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
 }
@@ -138,15 +155,14 @@ struct NotKeptNote {
 fn compile_model(
     model: &Path,
     arguments: &CompilerArguments,
-    target: &Target,
-    flags: Vec<String>,
+    options: &CompileOptions,
     not_kept: &mut NotKeptNote,
 ) -> Result<Compiled> {
+    let target = &options.target;
     let compiler =
         Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
-    let options = arguments.options(target.clone(), flags);
-    let compiled = compiler.compile(model, &options, |event| match event {
+    let compiled = compiler.compile(model, options, |event| match event {
         Event::Starting if stderr().is_terminal() => {
             line.set_message(format!("compiling {} for {target} ...", model.display()));
             line.enable_steady_tick(Duration::from_millis(100));
@@ -187,7 +203,8 @@ pub(super) fn compile_models(
     let mut not_kept = NotKeptNote::default();
     let mut all = Vec::new();
     for file in files {
-        let compiled = compile_model(file, compiler, &target, Vec::new(), &mut not_kept)?;
+        let options = compiler.options(target.clone(), Vec::new());
+        let compiled = compile_model(file, compiler, &options, &mut not_kept)?;
         *file = compiled.path().to_owned();
         all.push(compiled);
     }

@@ -18,6 +18,7 @@ use incarnate_runtime::bytecode::{
 };
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::compiler::{ModelFormat, onnx};
 
 use program::Program;
 
@@ -34,9 +35,9 @@ pub(super) struct DumpArguments {
     pub(super) file: ModuleFile,
     #[command(flatten)]
     pub(super) compiler: CompilerArguments,
-    /// The output.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
-    pub(super) output: DumpOutput,
+    /// The output; all by default, and a summary of an ONNX model, which is not compiled for that.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(super) output: Option<DumpOutput>,
     /// Format of the signatures.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = SignatureFormat::Text)]
     pub(super) format: SignatureFormat,
@@ -63,6 +64,15 @@ pub(super) enum DumpOutput {
     Signature,
 }
 
+impl DumpArguments {
+    /// Returns true if the file is an ONNX model of which a summary is printed.
+    pub(super) fn is_summary(&self) -> bool {
+        self.output.is_none()
+            && self.function.is_none()
+            && matches!(ModelFormat::of(&self.file), Ok(Some(ModelFormat::Onnx)))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SignatureFormat {
     /// One line for each function.
@@ -86,18 +96,25 @@ const IREE_REF_BYTES: u64 = 16;
 
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
+    if arguments.is_summary() {
+        let summary = onnx::Model::open(&*arguments.file).context(context)?.summary().to_string();
+        let lines: String = summary.lines().map(|line| format!("{}\n", Escaped(line))).collect();
+        out.write_all(lines.as_bytes()).context(|| "printing the summary")?;
+        return Ok(Verdict::Success);
+    }
+    let output = arguments.output.unwrap_or(DumpOutput::All);
     let contents = match arguments.untrusted {
         true => Contents::read(&arguments.file)?,
         false => MappedFile::contents(&arguments.file).context(context)?,
     };
     let contents = Arc::new(contents);
-    if arguments.output == DumpOutput::Graph {
+    if output == DumpOutput::Graph {
         let module = VerifiedModule::load(contents).context(context)?;
         let text = graph_text(&module, arguments.graph_format)?;
         out.write_all(text.as_bytes()).context(|| "printing the graph")?;
         return Ok(Verdict::Success);
     }
-    if arguments.output == DumpOutput::Signature {
+    if output == DumpOutput::Signature {
         let module = VerifiedModule::load(contents).context(context)?;
         let text = signature::text(&module, arguments.format)?;
         out.write_all(text.as_bytes()).context(|| "printing the signatures")?;
@@ -105,7 +122,7 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     }
     // The module is not verified: an invalid one is a reason to inspect it.
     let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
-    if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
+    if arguments.function.is_none() && output != DumpOutput::Disassembly {
         let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.length() as u64));
         let mut bounded = Bounded::new(&mut *out, limit);
         let written = write!(bounded, "{}", Metadata(&module, VerifiedModule::load(contents.clone()).ok()));
@@ -113,7 +130,7 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
             format!("the metadata pass the limit of {limit} bytes of text")
         })?;
     }
-    if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
+    if arguments.function.is_some() || output != DumpOutput::Metadata {
         let text = match &arguments.function {
             Some(name) => function_text(&module, name)?,
             None => disassemble(&module),

@@ -36,6 +36,15 @@ pub struct Region {
     pub(crate) text: String,
 }
 
+/// How far a module had grown: see [`Builder::restore`].
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint {
+    depth: usize,
+    text: usize,
+    globals: usize,
+    had_error: bool,
+}
+
 /// Builds a module: see the [crate's documentation](crate).
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -120,6 +129,27 @@ impl Builder {
     pub fn discard_regions(&mut self, depth: usize) {
         while self.outer.len() > depth {
             let _ = self.close_region();
+        }
+    }
+
+    /// Returns how far the module has grown.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            depth: self.depth(),
+            text: self.text.len(),
+            globals: self.globals.len(),
+            had_error: self.error.is_some(),
+        }
+    }
+
+    /// Discards what was appended since a checkpoint of the open region. Values that were created since have no meaning then.
+    pub fn restore(&mut self, checkpoint: &Checkpoint) {
+        self.discard_regions(checkpoint.depth);
+        self.text.truncate(checkpoint.text);
+        self.globals.truncate(checkpoint.globals);
+        if !checkpoint.had_error {
+            self.error = None;
         }
     }
 

@@ -25,6 +25,7 @@ mod builder;
 mod constant;
 mod function;
 mod linalg;
+mod linalg_ext;
 mod quoting;
 mod scf;
 mod tensor;
@@ -35,7 +36,7 @@ mod tests;
 
 pub use affine::{Expression, Map};
 pub use arith::{FloatPredicate, IntPredicate};
-pub use builder::{Builder, Malformed, Region, Value};
+pub use builder::{Builder, Checkpoint, Malformed, Region, Value};
 pub use function::Function;
 pub use linalg::{Iterator, Kernel, Window};
 pub use quoting::symbol;

@@ -1,6 +1,7 @@
 //! The state of an import: the module that is built, the extents, and the weights.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result};
@@ -10,7 +11,7 @@ use crate::data_type::DataType;
 use crate::dim::{Atom, Dim, Operation};
 use crate::elements::{decode, encode, stored_element};
 use crate::node::invalid;
-use crate::tensor::{Constant, Data, Scalar, Tensor, type_of};
+use crate::tensor::{Constant, Data, Scalar, Source, Tensor, type_of};
 
 /// Constants of up to this number of elements are part of the text; others are parameters.
 const INLINE: usize = 64;
@@ -39,6 +40,27 @@ pub(crate) struct Weight {
     pub(crate) constant: Rc<Constant>,
 }
 
+/// What a weight holds: the bytes by address or by their range of a file, the type, and the shape. The weights keep the bytes, so that
+/// no others have the address.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Held {
+    path: Option<PathBuf>,
+    start: u64,
+    length: u64,
+    ty: DataType,
+    shape: Vec<i64>,
+}
+
+/// How far an import had come: see [`Context::restore`].
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    module: incarnate_mlir::Checkpoint,
+    scopes: usize,
+    weights: usize,
+    remarks: usize,
+    random: u64,
+}
+
 /// Values that the open region can use.
 #[derive(Debug, Default)]
 struct Scope {
@@ -46,6 +68,8 @@ struct Scope {
     /// By address; each entry keeps its constant, so that no other has the address.
     constants: HashMap<*const Constant, (Rc<Constant>, Value)>,
     asserted: HashSet<(Dim, Dim)>,
+    /// Elements of tensors that were read as extents, by their positions.
+    read: HashMap<(Value, i64), Dim>,
 }
 
 /// The state of an import.
@@ -55,6 +79,8 @@ pub(crate) struct Context {
     symbols: Vec<Symbol>,
     scopes: Vec<Scope>,
     pub(crate) weights: Vec<Weight>,
+    /// The weights by what they hold: regions that read one load the same global.
+    registered: HashMap<Held, usize>,
     keys: HashMap<String, u32>,
     /// What was done to the model, for the report.
     pub(crate) remarks: Vec<String>,
@@ -69,6 +95,7 @@ impl Context {
             symbols: Vec::new(),
             scopes: vec![Scope::default()],
             weights: Vec::new(),
+            registered: HashMap::new(),
             keys: HashMap::new(),
             remarks: Vec::new(),
             random: 0,
@@ -98,6 +125,47 @@ impl Context {
         (self.b.depth(), self.scopes.len())
     }
 
+    /// Begins an attempt, which [`Context::restore`] discards or [`Context::keep`] keeps.
+    pub(crate) fn checkpoint(&mut self) -> Checkpoint {
+        let checkpoint = Checkpoint {
+            module: self.b.checkpoint(),
+            scopes: self.scopes.len(),
+            weights: self.weights.len(),
+            remarks: self.remarks.len(),
+            random: self.random,
+        };
+        self.scopes.push(Scope::default());
+        checkpoint
+    }
+
+    /// Discards all since a checkpoint.
+    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) {
+        self.b.restore(&checkpoint.module);
+        self.scopes.truncate(checkpoint.scopes);
+        self.weights.truncate(checkpoint.weights);
+        self.registered.retain(|_, index| *index < checkpoint.weights);
+        self.remarks.truncate(checkpoint.remarks);
+        self.random = checkpoint.random;
+    }
+
+    /// Keeps all since a checkpoint.
+    pub(crate) fn keep(&mut self, checkpoint: &Checkpoint) {
+        while self.scopes.len() > checkpoint.scopes.max(1) {
+            if let Some(scope) = self.scopes.pop() {
+                let outer = self.scope();
+                outer.extents.extend(scope.extents);
+                outer.constants.extend(scope.constants);
+                outer.asserted.extend(scope.asserted);
+                outer.read.extend(scope.read);
+            }
+        }
+    }
+
+    /// Returns the number of extents that are known when the module runs: those with lower numbers are known here.
+    pub(crate) fn symbol_count(&self) -> u32 {
+        u32::try_from(self.symbols.len()).unwrap_or(u32::MAX)
+    }
+
     fn find<T: Copy>(&self, get: impl Fn(&Scope) -> Option<T>) -> Option<T> {
         self.scopes.iter().rev().find_map(get)
     }
@@ -110,11 +178,58 @@ impl Context {
         &mut self.scopes[last]
     }
 
-    /// Creates an extent whose value is known when the module runs.
+    /// Creates an extent whose value is known when the module runs, and which is not negative.
     pub(crate) fn symbol(&mut self, name: &str, value: Value) -> Dim {
+        Dim::symbol(self.add_symbol(name, value))
+    }
+
+    /// Creates an integer of any sign whose value is known when the module runs.
+    pub(crate) fn integer(&mut self, name: &str, value: Value) -> Dim {
+        Dim::integer(self.add_symbol(name, value))
+    }
+
+    fn add_symbol(&mut self, name: &str, value: Value) -> u32 {
         let number = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
         self.symbols.push(Symbol { name: name.to_owned(), value });
-        Dim::symbol(number)
+        number
+    }
+
+    /// Returns a dimension as one that is not negative: an error now if it is, or one of the call.
+    pub(crate) fn nonnegative(&mut self, dim: &Dim, what: &str) -> Result<Dim> {
+        match dim.as_constant() {
+            Some(value) if value < 0 => invalid(format!("{what} is {value}, which is negative")),
+            _ if dim.is_nonnegative() => Ok(dim.clone()),
+            _ => {
+                let (value, zero) = (self.index(dim), self.b.index(0));
+                let condition = self.b.cmpi(IntPredicate::SignedGreaterEqual, value, zero);
+                self.b.assert(condition, &format!("{what} is negative"));
+                let name = self.text(dim);
+                Ok(self.symbol(&name, value))
+            }
+        }
+    }
+
+    /// Requires that a dimension has elements where `count` elements are read at positions in it: an error now if it has none, or one of
+    /// the call.
+    pub(crate) fn require_elements(&mut self, extent: &Dim, count: &Dim, what: &str) -> Result<()> {
+        match (extent.as_constant(), count.as_constant()) {
+            (Some(1..), _) | (_, Some(0)) => Ok(()),
+            (Some(_), Some(_)) => invalid(format!("{what} has no elements, and some are read")),
+            _ => {
+                // A sum of nonnegative terms with a constant one is positive.
+                let one = Dim::constant(1);
+                let key = (extent.clone(), extent.clone());
+                if extent.minus(&one).is_nonnegative() || self.find(|scope| scope.asserted.contains(&key).then_some(())).is_some() {
+                    return Ok(());
+                }
+                let (extent, count, zero) = (self.index(extent), self.index(count), self.b.index(0));
+                let has_elements = self.b.cmpi(IntPredicate::SignedGreater, extent, zero);
+                let reads_none = self.b.cmpi(IntPredicate::Equal, count, zero);
+                let fits = self.b.ori(has_elements, reads_none);
+                self.b.assert(fits, &format!("{what} has no elements, and some are read"));
+                Ok(())
+            }
+        }
     }
 
     /// Writes an extent with the names of the model.
@@ -170,14 +285,21 @@ impl Context {
 
     fn atom(&mut self, atom: &Atom) -> Value {
         match atom {
-            Atom::Symbol(number) => match self.symbols.get(*number as usize) {
+            Atom::Symbol(number) | Atom::Integer(number) => match self.symbols.get(*number as usize) {
                 Some(symbol) => symbol.value,
                 None => self.b.index(0),
             },
             Atom::Operation(operation, a, b) => {
+                let divisor = b.as_constant();
                 let (a, b) = (self.index(a), self.index(b));
                 match operation {
-                    Operation::FloorDiv => self.b.floordivsi(a, b),
+                    Operation::FloorDiv if divisor.is_some_and(|divisor| divisor > 0) => self.b.floordivsi(a, b),
+                    // A tensor without elements: 0 by 0 is 0.
+                    Operation::FloorDiv | Operation::Ratio => {
+                        let one = self.b.index(1);
+                        let positive = self.b.maxsi(b, one);
+                        self.b.floordivsi(a, positive)
+                    }
                     Operation::Min => self.b.minsi(a, b),
                     Operation::Max => self.b.maxsi(a, b),
                     Operation::Product => self.b.muli(a, b),
@@ -237,6 +359,21 @@ impl Context {
         self.tensor(value, ty, shape)
     }
 
+    /// Wraps a value; `None` among the extents is measured.
+    pub(crate) fn partly_measured(&mut self, value: Value, ty: DataType, shape: &[Option<Dim>]) -> Result<Tensor> {
+        let mut dims = Vec::with_capacity(shape.len());
+        for (index, dim) in shape.iter().enumerate() {
+            dims.push(match dim {
+                Some(dim) => dim.clone(),
+                None => {
+                    let extent = self.b.dim(value, index);
+                    self.symbol("?", extent)
+                }
+            });
+        }
+        self.tensor(value, ty, dims)
+    }
+
     /// Returns the elements of a tensor if they are known.
     pub(crate) fn elements(&self, tensor: &Tensor) -> Result<Option<Rc<Vec<Scalar>>>> {
         match &tensor.data {
@@ -278,7 +415,7 @@ impl Context {
     }
 
     /// Returns the elements of a tensor of integers of one dimension as extents. Elements that are computed when the module runs become
-    /// new extents.
+    /// new symbols, of any sign.
     pub(crate) fn integers(&mut self, tensor: &Tensor) -> Result<Vec<Dim>> {
         if let Some(elements) = self.elements(tensor)? {
             let dims: Option<Vec<Dim>> = elements.iter().map(|element| element.as_int().cloned()).collect();
@@ -290,14 +427,25 @@ impl Context {
         let value = self.value(tensor)?;
         let mut dims = Vec::new();
         for position in 0..count {
+            let known = self.scopes.iter().rev().find_map(|scope| scope.read.get(&(value, position)).cloned());
+            if let Some(known) = known {
+                dims.push(known);
+                continue;
+            }
             let indices: Vec<Value> = match tensor.rank() {
                 0 => Vec::new(),
                 1 => vec![self.b.index(position)],
                 _ => return crate::node::unsupported("a shape of more than one dimension"),
             };
             let element = self.b.extract(value, &indices);
-            let index = self.b.index_cast(element, Element::Index);
-            dims.push(self.symbol("?", index));
+            let index = if tensor.ty.is_unsigned() {
+                self.b.index_castui(element, Element::Index)
+            } else {
+                self.b.index_cast(element, Element::Index)
+            };
+            let dim = self.integer("?", index);
+            self.scope().read.insert((value, position), dim.clone());
+            dims.push(dim);
         }
         Ok(dims)
     }
@@ -329,17 +477,7 @@ impl Context {
         }
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
-            let value = match element {
-                Scalar::Int(dim) => {
-                    let index = self.index(dim);
-                    self.b.index_cast(index, Element::I64)
-                }
-                Scalar::Float(value) => self.b.float(*value, tensor.ty.element()),
-            };
-            values.push(match (self.b.element_of(value), tensor.ty.element()) {
-                (Element::Int(from), Element::Int(to)) if from > to => self.b.trunci(value, Element::Int(to)),
-                _ => value,
-            });
+            values.push(self.scalar(element, tensor.ty)?);
         }
         Ok(self.b.from_elements(&values, &extents))
     }
@@ -366,11 +504,20 @@ impl Context {
         {
             return self.of_elements(tensor, &elements);
         }
-        let key = self.unique_key(&constant.name);
         let stored = stored_element(tensor.ty);
         let ty = Type::tensor(&extents.iter().copied().map(Some).collect::<Vec<_>>(), stored);
-        self.b.parameter(&key, SCOPE, &key, &ty);
-        self.weights.push(Weight { key: key.clone(), ty: tensor.ty, shape, constant: Rc::clone(constant) });
+        let held = held(constant, tensor.ty, shape.clone());
+        let known = self.registered.get(&held).and_then(|index| self.weights.get(*index)).map(|weight| weight.key.clone());
+        let key = match known {
+            Some(key) => key,
+            None => {
+                let key = self.unique_key(&constant.name);
+                self.b.parameter(&key, SCOPE, &key, &ty);
+                self.registered.insert(held, self.weights.len());
+                self.weights.push(Weight { key: key.clone(), ty: tensor.ty, shape, constant: Rc::clone(constant) });
+                key
+            }
+        };
         let value = self.b.load_global(&key, &ty);
         Ok(match (tensor.ty, tensor.ty.element()) {
             (DataType::Bool, _) => self.b.elementwise(&[value], Element::I1, |b, x| {
@@ -412,6 +559,14 @@ impl Context {
             }
         }
     }
+}
+
+fn held(constant: &Constant, ty: DataType, shape: Vec<i64>) -> Held {
+    let (path, start) = match &constant.source {
+        Source::Bytes(bytes) => (None, bytes.as_ptr() as u64),
+        Source::File { path, offset, .. } => (Some(path.clone()), *offset),
+    };
+    Held { path, start, length: constant.source.length(), ty, shape }
 }
 
 /// The scope of the parameters of a model.

@@ -17,9 +17,12 @@ use crate::tensor::{Data, Item, SequenceType, Tensor, type_of};
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;
 /// The most nodes that are imported, those of expanded functions each time. Models have some 10,000.
-const NODES: u64 = 1 << 20;
+const NODES: u64 = 1 << 18;
 /// The most nodes whose errors are listed.
 const LISTED: usize = 20;
+
+/// What exporters write for extents that have no name: two such extents may differ.
+const ANONYMOUS: [&str; 4] = ["", "?", "-1", "None"];
 
 /// How a model is imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,22 @@ pub struct Imported {
     pub dynamic: Vec<String>,
 }
 
+impl Imported {
+    /// Returns what the import did, a line for each fact.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut lines = vec![
+            format!("weights: {} tensors, {} bytes", self.weights.len(), self.weight_bytes()),
+            format!("operations of MLIR: {}", self.mlir.lines().filter(|line| line.contains(" = ")).count()),
+        ];
+        if !self.dynamic.is_empty() {
+            lines.push(format!("extents that are known when the model runs: {}", self.dynamic.join(", ")));
+        }
+        lines.extend(self.remarks.iter().cloned());
+        lines.join("\n")
+    }
+}
+
 /// Names and their values in a graph.
 #[derive(Debug, Default)]
 struct Names<'m> {
@@ -72,6 +91,19 @@ pub(crate) struct Import<'m> {
     frames: Vec<Frame<'m>>,
     errors: Vec<String>,
     nodes: u64,
+    /// Nodes whose outputs are known when the model is imported.
+    folded: u64,
+    /// Expanded functions of the model.
+    expanded: u64,
+}
+
+/// How far an import had come: see [`Import::restore`].
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    context: crate::context::Checkpoint,
+    names: usize,
+    frames: usize,
+    errors: usize,
 }
 
 /// Imports a model.
@@ -88,9 +120,13 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         frames: vec![Frame { opsets: &model.proto.opset_import, attributes: HashMap::new() }],
         errors: Vec::new(),
         nodes: 0,
+        folded: 0,
+        expanded: 0,
     };
     let dynamic = import.main(graph, options)?;
-    let Context { b, weights, remarks, .. } = import.cx;
+    let (nodes, folded, expanded) = (import.nodes, import.folded, import.expanded);
+    let Context { b, weights, mut remarks, .. } = import.cx;
+    remarks.insert(0, format!("nodes: {nodes}, of which {folded} are known at the import; expanded functions: {expanded}"));
     let mlir = b.finish().map_err(|error| Error::internal(error.to_string()))?;
     Ok(Imported { mlir, weights, remarks, dynamic })
 }
@@ -145,18 +181,28 @@ impl<'m> Import<'m> {
                 Some(Item::Sequence(..)) => {
                     return unsupported(format!("the output `{name}` is a sequence: --outputs= takes tensors by name"));
                 }
-                Some(Item::Nothing) => return unsupported(format!("the output `{name}` is an optional without a value")),
+                Some(Item::Nothing) => {
+                    return unsupported(format!(
+                        "the output `{name}` is an optional without a value, or of strings: --outputs= takes others by name"
+                    ));
+                }
                 Some(Item::Unknown) | None => return invalid(format!("no node has the output `{name}`")),
             }
         }
         let values: Vec<Value> =
             results.iter().map(|(_, tensor)| self.cx.value(tensor)).collect::<Result<_>>()?;
         let declaration = declaration(name, &inputs, &types, &results);
-        let encoding = |tensor: &Tensor| {
-            let is_unsigned = tensor.ty.is_int() && tensor.ty.is_unsigned();
-            is_unsigned.then(|| outer_type(tensor.ty, &tensor.mlir_type()))
+        // A result that is an argument would have the sign of the argument.
+        let encoding = |(tensor, value): (&Tensor, &Value)| match tensor.ty.is_int() {
+            true if tensor.ty.is_unsigned() => Some(outer_type(tensor.ty, &tensor.mlir_type())),
+            true if arguments.contains(value) => {
+                let element = format!("s{}", tensor.ty.element());
+                Some(tensor_type(&element, &tensor.mlir_type()))
+            }
+            _ => None,
         };
-        let encodings: Vec<Option<String>> = results.iter().map(|(_, tensor)| encoding(tensor)).collect();
+        let tensors = results.iter().map(|(_, tensor)| tensor);
+        let encodings: Vec<Option<String>> = tensors.zip(&values).map(encoding).collect();
         self.cx.b.end_function(function, &values, &encodings, &[("iree.abi.declaration", declaration)]);
         let extents = inputs.into_iter().flat_map(|input| input.extents);
         let mut dynamic: Vec<String> = extents
@@ -221,7 +267,7 @@ impl<'m> Import<'m> {
         }
         let mut extents = Vec::new();
         for (index, dimension) in shape.dim.iter().enumerate() {
-            let parameter = dimension.param.as_deref().filter(|name| !name.is_empty());
+            let parameter = dimension.param.as_deref().filter(|name| !ANONYMOUS.contains(name));
             known.extend(parameter);
             let by_name = options.dims.iter().find(|(other, _)| Some(&**other) == parameter).map(|(_, value)| *value);
             let by_shape = fixed.and_then(|fixed| fixed.get(index)).copied();
@@ -329,6 +375,8 @@ impl<'m> Import<'m> {
         let (names, frames) = (self.names.len(), self.frames.len());
         match self.lowered(proto, name.clone()) {
             Ok(outputs) => {
+                let is_known = |item: &Item| matches!(item, Item::Tensor(tensor) if !matches!(tensor.data, Data::Value(_)));
+                self.folded += u64::from(outputs.iter().all(is_known));
                 let mut outputs = outputs.into_iter();
                 for output in &proto.output {
                     self.define(output, outputs.next().unwrap_or(Item::Nothing));
@@ -396,6 +444,7 @@ impl<'m> Import<'m> {
         let mut attributes: HashMap<&'m str, &'m proto::Attribute> =
             function.attribute_proto.iter().map(|attribute| (&*attribute.name, attribute)).collect();
         attributes.extend(node.attributes.iter());
+        self.expanded += 1;
         self.frames.push(Frame { opsets: &function.opset_import, attributes });
         self.names.push(Names { is_function: true, ..Names::default() });
         for (index, name) in function.input.iter().enumerate() {
@@ -434,6 +483,39 @@ impl<'m> Import<'m> {
             .collect::<Result<Vec<Item>>>()?;
         self.names.pop();
         Ok(results)
+    }
+
+    /// Begins an attempt, which [`Import::restore`] discards or [`Import::keep`] keeps.
+    pub(crate) fn checkpoint(&mut self) -> Checkpoint {
+        Checkpoint {
+            context: self.cx.checkpoint(),
+            names: self.names.len(),
+            frames: self.frames.len(),
+            errors: self.errors.len(),
+        }
+    }
+
+    /// Discards all since a checkpoint, and returns the errors since.
+    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) -> Vec<String> {
+        self.cx.restore(&checkpoint.context);
+        self.names.truncate(checkpoint.names);
+        self.frames.truncate(checkpoint.frames);
+        self.errors.split_off(checkpoint.errors.min(self.errors.len()))
+    }
+
+    /// Keeps all since a checkpoint.
+    pub(crate) fn keep(&mut self, checkpoint: &Checkpoint) {
+        self.cx.keep(&checkpoint.context);
+    }
+
+    /// Adds errors of nodes.
+    pub(crate) fn report(&mut self, errors: Vec<String>) {
+        self.errors.extend(errors);
+    }
+
+    /// Returns true if nodes since a checkpoint could not be imported.
+    pub(crate) fn has_failed(&self, checkpoint: &Checkpoint) -> bool {
+        self.errors.len() > checkpoint.errors
     }
 
     /// Says of errors from a number on that they are within a node.
@@ -512,6 +594,10 @@ fn outer_type(ty: DataType, mlir: &Type) -> String {
         DataType::I4 => "i8",
         _ => ty.name(),
     };
+    tensor_type(element, mlir)
+}
+
+fn tensor_type(element: &str, mlir: &Type) -> String {
     let extents = mlir.extents().unwrap_or_default();
     let shape: String = extents.iter().map(|extent| extent.map_or("?x".to_owned(), |extent| format!("{extent}x"))).collect();
     format!("tensor<{shape}{element}>")

@@ -17,25 +17,33 @@
 //! that the arithmetic on shapes that models contain becomes arithmetic on extents. Each operator is a row of a table and a function.
 
 mod context;
+mod convert;
 mod data_type;
 mod dim;
 mod elements;
 mod fold;
+mod functions;
 mod import;
 mod kit;
+mod limits;
 mod model;
 mod node;
 mod operators;
 mod proto;
 mod reshape;
+mod summary;
 mod tensor;
 mod weights;
+
+#[cfg(test)]
+mod tests;
 
 pub use context::SCOPE;
 pub use data_type::DataType;
 pub use dim::Dim;
 pub use import::{Imported, Options, import};
 pub use model::Model;
+pub use summary::Summary;
 
 /// Lists the supported operators: the domain, which is empty for ONNX's own, the name, and the first version of each form.
 pub fn supported_operators() -> impl Iterator<Item = (&'static str, &'static str, i64)> {

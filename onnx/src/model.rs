@@ -37,9 +37,11 @@ impl Model {
     /// Reads a model from memory. Names of files with weights are relative to `folder`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if the bytes are no ONNX model.
+    /// INVALID_ARGUMENT if the bytes are no ONNX model, RESOURCE_EXHAUSTED if it has too many parts.
     pub fn decode(bytes: impl Into<Bytes>, folder: impl Into<PathBuf>) -> Result<Model> {
-        let proto = proto::Model::decode(bytes.into())
+        let bytes = bytes.into();
+        crate::limits::check(&bytes)?;
+        let proto = proto::Model::decode(bytes)
             .map_err(|error| Error::invalid_argument(format!("this is no ONNX model: {error}")))?;
         if proto.graph.is_none() {
             return invalid("this is no ONNX model: there is no graph");
@@ -121,14 +123,14 @@ fn tensor_of(proto: &proto::Tensor, name: &str, external: Option<Source>) -> Res
 }
 
 /// Collects the initializers of a graph and of those within it.
-fn tensors_of<'m>(graph: &'m proto::Graph, tensors: &mut Vec<&'m proto::Tensor>) {
+pub(crate) fn tensors_of<'m>(graph: &'m proto::Graph, tensors: &mut Vec<&'m proto::Tensor>) {
     tensors.extend(&graph.initializer);
     let sparse = graph.sparse_initializer.iter().flat_map(|sparse| sparse.values.iter().chain(&sparse.indices));
     tensors.extend(sparse);
     tensors_of_nodes(&graph.node, tensors);
 }
 
-fn tensors_of_nodes<'m>(nodes: &'m [proto::Node], tensors: &mut Vec<&'m proto::Tensor>) {
+pub(crate) fn tensors_of_nodes<'m>(nodes: &'m [proto::Node], tensors: &mut Vec<&'m proto::Tensor>) {
     for attribute in nodes.iter().flat_map(|node| &node.attribute) {
         tensors.extend(attribute.t.iter().chain(&attribute.tensors));
         if let Some(graph) = &attribute.g {

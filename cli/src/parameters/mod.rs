@@ -172,6 +172,16 @@ fn write(index: &ParameterIndex, path: &Path, alignment: u64, out: &mut Console)
     list::list(&[(String::new(), written)], &[], out)
 }
 
+/// Writes the parameters of a file as an archive (`.irpa`).
+pub(super) fn archive(from: &Path, path: &Path) -> Result<()> {
+    let mut index = ParameterIndex::new();
+    index.add_file(from, FileAccess::Map)?;
+    let mut file = AtomicFile::create(path, false)?;
+    let written = ArchiveWriter::new(&index).write(&mut file);
+    written.context(|| format!("writing '{}'", path.display()))?;
+    file.commit()
+}
+
 /// Creates a splat of zeros.
 fn zeros(length: u64) -> Result<Splat> {
     Splat::new(&[0], length)

@@ -4,12 +4,13 @@
 //! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models are [imported](incarnate_onnx) first.
 
 mod cache;
+mod casts;
 mod environment;
 mod failure;
 mod format;
 mod hash;
 mod key;
-mod onnx;
+mod import;
 mod prepare;
 mod process;
 mod processor;
@@ -36,6 +37,7 @@ use process::{as_argument, in_path, run};
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
+pub use incarnate_onnx as onnx;
 pub use incarnate_onnx::Options as ImportOptions;
 pub use source::Source;
 pub(crate) use source::files_of;
@@ -69,11 +71,14 @@ pub struct CompileOptions {
     pub flags: Vec<String>,
     /// How an ONNX model is imported.
     pub import: ImportOptions,
+    /// A file that the weights of an ONNX model are written to, as safetensors. The module has no weights then: they are its
+    /// parameters, of the scope [`onnx::SCOPE`].
+    pub weights: Option<PathBuf>,
 }
 
 impl From<Target> for CompileOptions {
     fn from(target: Target) -> CompileOptions {
-        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default() }
+        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default(), weights: None }
     }
 }
 
@@ -139,6 +144,7 @@ struct Job<'a> {
     /// The flags of the target and those of the user.
     arguments: &'a [String],
     import: &'a ImportOptions,
+    weights: Option<&'a Path>,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
 }
@@ -181,14 +187,15 @@ impl Compiler {
         options: &CompileOptions,
         mut notify: impl FnMut(Event),
     ) -> Result<Compiled> {
-        let CompileOptions { target, flags, import } = options;
+        let CompileOptions { target, flags, import, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
-        let names_files = key::flags_name_files(flags)
+        let names_files = weights.is_some()
+            || key::flags_name_files(flags)
             || format != ModelFormat::Onnx && with_path(key::model_names_files(model), "reading", model)?;
-        let job = Job { model, format, arguments: &arguments, import, names_files };
+        let job = Job { model, format, arguments: &arguments, import, weights: weights.as_deref(), names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
@@ -243,7 +250,7 @@ impl Compiler {
         let output = scratch.path("model.vmfb");
         let mut arguments = job.arguments.to_vec();
         let imported = match job.format {
-            ModelFormat::Onnx => Some(onnx::imported(scratch, job.model, job.import)?),
+            ModelFormat::Onnx => Some(import::imported(scratch, job.model, job.import, job.weights)?),
             ModelFormat::Mlir | ModelFormat::MlirBytecode => None,
         };
         let generated = match &imported {
@@ -255,6 +262,15 @@ impl Compiler {
         };
         let mut source =
             generated.map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
+        if let Some(cut) = self.with_cut_conversions(scratch, &source, job) {
+            arguments.push(format!("--compile-from={}", casts::PHASE));
+            let done = self.attempt(scratch, &Input::generated(cut, job), &output, &mut arguments, notify)?;
+            if done.status.success() && output.exists() {
+                return Ok(output);
+            }
+            // Errors are about the model as it is.
+            arguments.pop();
+        }
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         if failure::is_refusal(&done) && job.format != ModelFormat::Onnx && source.path() != job.model {
             // The changes are no reason to fail, and errors are about the model as it is. So a model that the compiler refuses for
@@ -288,6 +304,24 @@ impl Compiler {
             notify(Event::TakingF32(float));
             float.take_f32(arguments);
         }
+    }
+
+    /// Writes a model as core dialects with [conversions that cut](casts); `None` if there is nothing to change.
+    fn with_cut_conversions(&self, scratch: &Scratch, source: &Input, job: &Job<'_>) -> Option<PathBuf> {
+        let is_wanted = job.format != ModelFormat::Onnx
+            && casts::rounds(job.arguments)
+            && !job.arguments.iter().any(|argument| argument.starts_with("--compile-"))
+            && casts::may_convert(source.path()).unwrap_or(false);
+        if !is_wanted {
+            return None;
+        }
+        let (core, cut) = (scratch.path("core.mlir"), scratch.path("cut.mlir"));
+        let mut convert = Command::new(&self.program);
+        source.pass_to(&mut convert, scratch).ok()?;
+        convert.args(job.arguments).arg(format!("--compile-to={}", casts::PHASE)).arg("--mlir-print-debuginfo");
+        let done = run(convert.arg("-o").arg(&core)).ok()?;
+        let count = if done.status.success() { casts::cut(&core, &cut).ok()? } else { 0 };
+        (count > 0).then_some(cut)
     }
 
     /// Writes the text of a model as it is compiled; `None` if there is nothing to change.

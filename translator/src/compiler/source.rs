@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use incarnate_bytecode::Result;
 
 use super::hash::Hash;
-use super::{ModelFormat, onnx, with_path};
+use super::{ModelFormat, import, with_path};
 
 /// The name and a hash of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Source {
 pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     let mut files = vec![model.to_owned()];
     if ModelFormat::of(model)? == Some(ModelFormat::Onnx) {
-        files.extend(onnx::weight_files(model).into_iter().filter(|path| path.is_file()));
+        files.extend(import::weight_files(model).into_iter().filter(|path| path.is_file()));
     }
     Ok(files)
 }

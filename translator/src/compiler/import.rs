@@ -22,20 +22,29 @@ pub(super) struct ImportedModel {
     pub(super) dynamic: Vec<String>,
 }
 
-/// Imports a model into a folder: its MLIR, and a file of its weights.
+/// Imports a model into a folder: its MLIR, and a file of its weights, which become constants of the module. Weights that are written to
+/// a file that is named are parameters of the program.
 ///
 /// # Errors
 /// Errors of reading the model, with all nodes that are not supported.
-pub(super) fn imported(scratch: &Scratch, model: &Path, options: &Options) -> Result<ImportedModel> {
+pub(super) fn imported(
+    scratch: &Scratch,
+    model: &Path,
+    options: &Options,
+    outside: Option<&Path>,
+) -> Result<ImportedModel> {
     let imported = import(&Model::open(model)?, options)?;
     let name = model.file_stem().unwrap_or(OsStr::new("model")).to_string_lossy();
     let mlir = scratch.path(&format!("{name}.mlir"));
     with_path(fs::write(&mlir, &imported.mlir), "writing", &mlir)?;
     let mut flags = vec!["--iree-input-type=none".to_owned()];
-    if imported.has_weights() {
-        let weights = scratch.path("weights.safetensors");
+    if imported.has_weights() || outside.is_some() {
+        let weights = outside.map_or_else(|| scratch.path("weights.safetensors"), Path::to_owned);
         let file = with_path(File::create(&weights), "writing", &weights)?;
         imported.write_weights(file).context(|| format!("writing '{}'", weights.display()))?;
+        if outside.is_some() {
+            return Ok(ImportedModel { mlir, flags, dynamic: imported.dynamic });
+        }
         flags.push(format!("--iree-parameter-import={}={}", incarnate_onnx::SCOPE, weights.display()));
         flags.push(format!("--iree-parameter-import-maximum-size={LARGEST}"));
     }
