@@ -33,11 +33,11 @@ impl Builder {
         results.first().copied().unwrap_or(into)
     }
 
-    /// `iree_linalg_ext.scan` along the only dimension of a tensor: each element of the first result combines those before it,
-    /// beginning with the element of `initial`, which has no dimensions. The second result combines all.
+    /// `iree_linalg_ext.scan` along the only dimension of a tensor: each element of the first result combines those up to it. The
+    /// second result, which has no dimensions, as `initial` does not, combines all; it is `initial` for a tensor without elements.
     ///
-    /// The body gets the element of `x` and the combination of those before, in any order.
-    pub fn exclusive_scan(
+    /// The body gets an element and the combination of those before, in any order.
+    pub fn inclusive_scan(
         &mut self,
         x: Value,
         initial: Value,
@@ -50,7 +50,7 @@ impl Builder {
         let extents = self.extents(x);
         let empty = self.empty(&extents, ty.element());
         let header = format!(
-            "iree_linalg_ext.scan dimension(0) inclusive(false) ins({}) outs({})",
+            "iree_linalg_ext.scan dimension(0) inclusive(true) ins({}) outs({})",
             self.typed(&[x]),
             self.typed(&[empty, initial])
         );

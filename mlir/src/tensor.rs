@@ -269,6 +269,30 @@ impl Builder {
         self.operation(ty.clone(), &format!("iree_tensor_ext.compute_barrier.start {x} : {ty}{sizes} -> {ty}"))
     }
 
+    /// Returns a tensor whose dynamic extents the compiler does not relate to others: `flow.tensor.reshape` to extents behind
+    /// `util.optimization_barrier`.
+    pub fn with_opaque_extents(&mut self, x: Value) -> Value {
+        let ty = self.type_of(x).clone();
+        let extents: Vec<Value> = self
+            .extents(x)
+            .into_iter()
+            .filter_map(|extent| match extent {
+                Extent::Value(value) => Some(value),
+                Extent::Constant(_) => None,
+            })
+            .collect();
+        if extents.is_empty() {
+            return x;
+        }
+        let index = Type::Scalar(Element::Index);
+        let opaque: Vec<Value> = extents
+            .iter()
+            .map(|extent| self.operation(index.clone(), &format!("util.optimization_barrier {extent} : index")))
+            .collect();
+        let (before, after) = (list(&extents), list(&opaque));
+        self.operation(ty.clone(), &format!("flow.tensor.reshape {x} : {ty}{{{before}}} -> {ty}{{{after}}}"))
+    }
+
     /// `tensor.concat` along a dimension.
     pub fn concat(&mut self, dimension: usize, parts: &[Value]) -> Value {
         let Some(first) = parts.first().map(|first| self.type_of(*first).clone()) else {

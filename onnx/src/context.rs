@@ -68,6 +68,8 @@ struct Scope {
     /// By address; each entry keeps its constant, so that no other has the address.
     constants: HashMap<*const Constant, (Rc<Constant>, Value)>,
     asserted: HashSet<(Dim, Dim)>,
+    /// Elements of tensors that were read as extents, by their positions.
+    read: HashMap<(Value, i64), Dim>,
 }
 
 /// The state of an import.
@@ -154,6 +156,7 @@ impl Context {
                 outer.extents.extend(scope.extents);
                 outer.constants.extend(scope.constants);
                 outer.asserted.extend(scope.asserted);
+                outer.read.extend(scope.read);
             }
         }
     }
@@ -292,7 +295,7 @@ impl Context {
                 match operation {
                     Operation::FloorDiv if divisor.is_some_and(|divisor| divisor > 0) => self.b.floordivsi(a, b),
                     // A tensor without elements: 0 by 0 is 0.
-                    Operation::FloorDiv => {
+                    Operation::FloorDiv | Operation::Ratio => {
                         let one = self.b.index(1);
                         let positive = self.b.maxsi(b, one);
                         self.b.floordivsi(a, positive)
@@ -424,6 +427,11 @@ impl Context {
         let value = self.value(tensor)?;
         let mut dims = Vec::new();
         for position in 0..count {
+            let known = self.scopes.iter().rev().find_map(|scope| scope.read.get(&(value, position)).cloned());
+            if let Some(known) = known {
+                dims.push(known);
+                continue;
+            }
             let indices: Vec<Value> = match tensor.rank() {
                 0 => Vec::new(),
                 1 => vec![self.b.index(position)],
@@ -435,7 +443,9 @@ impl Context {
             } else {
                 self.b.index_cast(element, Element::Index)
             };
-            dims.push(self.integer("?", index));
+            let dim = self.integer("?", index);
+            self.scope().read.insert((value, position), dim.clone());
+            dims.push(dim);
         }
         Ok(dims)
     }
@@ -467,17 +477,7 @@ impl Context {
         }
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
-            let value = match element {
-                Scalar::Int(dim) => {
-                    let index = self.index(dim);
-                    self.b.index_cast(index, Element::I64)
-                }
-                Scalar::Float(value) => self.b.float(*value, tensor.ty.element()),
-            };
-            values.push(match (self.b.element_of(value), tensor.ty.element()) {
-                (Element::Int(from), Element::Int(to)) if from > to => self.b.trunci(value, Element::Int(to)),
-                _ => value,
-            });
+            values.push(self.scalar(element, tensor.ty)?);
         }
         Ok(self.b.from_elements(&values, &extents))
     }

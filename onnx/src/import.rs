@@ -21,6 +21,9 @@ const NODES: u64 = 1 << 18;
 /// The most nodes whose errors are listed.
 const LISTED: usize = 20;
 
+/// What exporters write for extents that have no name: two such extents may differ.
+const ANONYMOUS: [&str; 4] = ["", "?", "-1", "None"];
+
 /// How a model is imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -189,11 +192,17 @@ impl<'m> Import<'m> {
         let values: Vec<Value> =
             results.iter().map(|(_, tensor)| self.cx.value(tensor)).collect::<Result<_>>()?;
         let declaration = declaration(name, &inputs, &types, &results);
-        let encoding = |tensor: &Tensor| {
-            let is_unsigned = tensor.ty.is_int() && tensor.ty.is_unsigned();
-            is_unsigned.then(|| outer_type(tensor.ty, &tensor.mlir_type()))
+        // A result that is an argument would have the sign of the argument.
+        let encoding = |(tensor, value): (&Tensor, &Value)| match tensor.ty.is_int() {
+            true if tensor.ty.is_unsigned() => Some(outer_type(tensor.ty, &tensor.mlir_type())),
+            true if arguments.contains(value) => {
+                let element = format!("s{}", tensor.ty.element());
+                Some(tensor_type(&element, &tensor.mlir_type()))
+            }
+            _ => None,
         };
-        let encodings: Vec<Option<String>> = results.iter().map(|(_, tensor)| encoding(tensor)).collect();
+        let tensors = results.iter().map(|(_, tensor)| tensor);
+        let encodings: Vec<Option<String>> = tensors.zip(&values).map(encoding).collect();
         self.cx.b.end_function(function, &values, &encodings, &[("iree.abi.declaration", declaration)]);
         let extents = inputs.into_iter().flat_map(|input| input.extents);
         let mut dynamic: Vec<String> = extents
@@ -258,7 +267,7 @@ impl<'m> Import<'m> {
         }
         let mut extents = Vec::new();
         for (index, dimension) in shape.dim.iter().enumerate() {
-            let parameter = dimension.param.as_deref().filter(|name| !name.is_empty());
+            let parameter = dimension.param.as_deref().filter(|name| !ANONYMOUS.contains(name));
             known.extend(parameter);
             let by_name = options.dims.iter().find(|(other, _)| Some(&**other) == parameter).map(|(_, value)| *value);
             let by_shape = fixed.and_then(|fixed| fixed.get(index)).copied();
@@ -585,6 +594,10 @@ fn outer_type(ty: DataType, mlir: &Type) -> String {
         DataType::I4 => "i8",
         _ => ty.name(),
     };
+    tensor_type(element, mlir)
+}
+
+fn tensor_type(element: &str, mlir: &Type) -> String {
     let extents = mlir.extents().unwrap_or_default();
     let shape: String = extents.iter().map(|extent| extent.map_or("?x".to_owned(), |extent| format!("{extent}x"))).collect();
     format!("tensor<{shape}{element}>")

@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ def load(
     target: str | None = None,
     flags: Sequence[str] = (),
     iree_compile: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
     reassociate: bool = False,
     untrusted: bool = False,
     timeout: float | None = None,
@@ -42,10 +46,14 @@ def load(
         parameters: Weights beside the module: the path of an archive (.irpa, .safetensors, .gguf, .npz, .npy), a list of paths, a
             dictionary of arrays by name, or a dictionary of any of these by scope. Archives are mapped. Arrays that are read-only and
             begin at a multiple of 64 bytes are used in place, others are copied.
-        target: What a model is compiled for: "native" (machine code for this processor, the default), "portable" (bytecode; the
-            default if `untrusted`), "both", "vulkan[:ARCHITECTURE]" (for GPUs), or TRIPLE[:CPU].
+        target: What a model is compiled for: "portable" (bytecode, the default), "native" (machine code for this processor), "both",
+            "vulkan[:ARCHITECTURE]" (for GPUs), or TRIPLE[:CPU].
         flags: Flags of IREE's compiler.
         iree_compile: The path of IREE's compiler, unless it is in PATH or was installed by `install_compiler`.
+        dims: Extents that an ONNX model names and that are fixed, such as {"batch": 1}.
+        shapes: Shapes of inputs of an ONNX model that are fixed.
+        inputs: Tensors of an ONNX model by name that are its inputs; the nodes before them are left out.
+        outputs: Tensors of an ONNX model by name that are its outputs; the nodes behind them are left out.
         reassociate: Whether float reductions in bytecode may be computed in another order, which is faster; see the guide.
         untrusted: Whether the module may be anyone's. It must not contain machine code, its file is copied, and it is limited to 1 GiB,
             a million objects, 10^9 steps and 30 seconds for a call, unless the arguments below say otherwise.
@@ -70,7 +78,23 @@ def load(
         "object_limit": object_limit,
     }
     compiler = {"target": target, "flags": list(flags), "iree_compile": iree_compile}
+    compiler["graph"] = _graph(dims, shapes, inputs, outputs)
     return _load(model, options, compiler)
+
+
+def _graph(
+    dims: Mapping[str, int] | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> dict[str, Any]:
+    """Returns how an ONNX model is imported, as the native module takes it."""
+    return {
+        "dims": list((dims or {}).items()),
+        "shapes": [(name, list(shape)) for name, shape in (shapes or {}).items()],
+        "inputs": list(inputs),
+        "outputs": list(outputs),
+    }
 
 
 def _load(model: str | os.PathLike[str] | bytes, options: dict[str, Any], compiler: dict[str, Any]) -> _native.Model:
@@ -78,8 +102,8 @@ def _load(model: str | os.PathLike[str] | bytes, options: dict[str, Any], compil
         # An OSError that says what is wrong with the path.
         with open(model, "rb"):
             pass
-        target = compiler["target"] or ("portable" if options["untrusted"] else "native")
-        compiled = _native.compile(model, target, compiler["flags"], compiler["iree_compile"])
+        target = compiler["target"] or "portable"
+        compiled = _native.compile(model, target, compiler["flags"], compiler["iree_compile"], **compiler["graph"])
         # A child of `fork` loads the module again, also one that is not kept and is deleted with `compiled`.
         module: Any = compiled.path if compiled.is_kept else Path(compiled.path).read_bytes()
         source: Any = os.path.abspath(model)
@@ -95,21 +119,30 @@ def compile(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str] | None = None,
     *,
-    target: str = "native",
+    target: str = "portable",
     flags: Sequence[str] = (),
     iree_compile: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
 ) -> Path:
     """Compiles a model (.onnx, .mlir, .mlirbc) with IREE's compiler; returns the path of the module.
 
     Args:
         model: The model.
         output: Where the module goes; to the user's cache alone if None.
-        target: "native" (machine code for this processor), "portable" (bytecode for every machine), "both" in one file,
+        target: "portable" (bytecode for every machine), "native" (machine code for this processor), "both" in one file,
             "vulkan[:ARCHITECTURE]" (for GPUs), or TRIPLE[:CPU].
         flags: Flags of the compiler.
         iree_compile: The path of the compiler, unless it is in PATH or was installed by `install_compiler`.
+        dims: Extents that an ONNX model names and that are fixed, such as {"batch": 1}.
+        shapes: Shapes of inputs of an ONNX model that are fixed.
+        inputs: Tensors of an ONNX model by name that are its inputs; the nodes before them are left out.
+        outputs: Tensors of an ONNX model by name that are its outputs; the nodes behind them are left out.
     """
-    compiled = _native.compile(model, target, list(flags), iree_compile)
+    graph = _graph(dims, shapes, inputs, outputs)
+    compiled = _native.compile(model, target, list(flags), iree_compile, **graph)
     if output is None:
         if not compiled.is_kept:
             raise OSError("the module is not kept in the user's cache: name an output")

@@ -149,6 +149,10 @@ def compile(
     target: str,
     flags: list[str],
     iree_compile: str | os.PathLike[str] | None = None,
+    dims: list[tuple[str, int]] = ...,
+    shapes: list[tuple[str, list[int]]] = ...,
+    inputs: list[str] = ...,
+    outputs: list[str] = ...,
 ) -> Compiled: ...
 def install_compiler() -> str:
     """Installs IREE's compiler from PyPI in an environment of its own, in the user's cache; returns its path."""

@@ -31,8 +31,6 @@ struct State {
     scores: Value,
     /// The box with the greatest score, of shape (batches, classes); -1 if there is none.
     best: Value,
-    /// Whether there is any such box.
-    is_any: Value,
 }
 
 fn suppression(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
@@ -134,31 +132,31 @@ fn select(cx: &mut Context, selection: &Selection, scores: &Tensor, steps: &Dim)
         cx.b.type_of(chosen).clone(),
         cx.b.type_of(first.scores).clone(),
         cx.b.type_of(first.best).clone(),
-        Type::Scalar(Element::I1),
     ];
     let before: Vec<Value> = types.iter().map(|ty| cx.b.argument(ty.clone())).collect();
     let after: Vec<Value> = types.iter().map(|ty| cx.b.argument(ty.clone())).collect();
     cx.open_region();
     let is_left = cx.b.cmpi(IntPredicate::SignedLess, before[0], last);
-    let goes_on = cx.b.andi(is_left, before[4]);
+    let is_any = is_any(cx, before[3]);
+    let goes_on = cx.b.andi(is_left, is_any);
     let test = cx.close_region();
     cx.open_region();
-    let (step, row, state) = (after[0], after[1], State { scores: after[2], best: after[3], is_any: after[4] });
+    let (step, row, best_before) = (after[0], after[1], after[3]);
     let sizes = cx.extents(&classes);
     let sizes = [1.into(), sizes[0], sizes[1]];
     let chosen_next =
-        cx.b.insert_slice(state.best, row, &[step.into(), 0.into(), 0.into()], &sizes, &[1.into(); 3], &[0]);
-    let suppressed = suppressed(cx, selection, state)?;
+        cx.b.insert_slice(best_before, row, &[step.into(), 0.into(), 0.into()], &sizes, &[1.into(); 3], &[0]);
+    let suppressed = suppressed(cx, selection, after[2], best_before)?;
     let next = best(cx, selection, suppressed)?;
     let next_step = cx.b.addi(step, one);
     let body = cx.close_region();
-    let initial = [zero, chosen, first.scores, first.best, first.is_any];
+    let initial = [zero, chosen, first.scores, first.best];
     let results = cx.b.scf_while(
         &before,
         &initial,
         (test, goes_on, before.clone()),
         &after,
-        (body, vec![next_step, chosen_next, next.scores, next.best, next.is_any]),
+        (body, vec![next_step, chosen_next, next.scores, next.best]),
     );
     cx.tensor(results.get(1).copied().unwrap_or(chosen), DataType::I32, shape)
 }
@@ -180,26 +178,26 @@ fn best(cx: &mut Context, selection: &Selection, scores: Value) -> Result<State>
         vec![b.select(is_greater, x[0], x[1]), b.select(is_greater, index, x[2])]
     });
     let Some(best) = results.get(1).copied() else { return invalid("there are no scores") };
-    let greatest = cx.b.fill(none, &[]);
-    let greatest = cx.b.generic(
-        &[best],
-        &[greatest],
-        &[Map::identity(2), Map::of(2, &[])],
-        &[Iterator::Reduction; 2],
-        |b, x| vec![b.maxsi(x[0], x[1])],
-    );
-    let greatest = greatest.first().copied().unwrap_or(best);
-    let greatest = cx.b.extract(greatest, &[]);
+    Ok(State { scores, best })
+}
+
+/// Returns whether any class has a box left.
+fn is_any(cx: &mut Context, best: Value) -> Value {
+    let none = cx.b.int(-1, Element::I32);
+    let filled = cx.b.fill(none, &[]);
+    let maps = [Map::identity(2), Map::of(2, &[])];
+    let greatest =
+        cx.b.generic(&[best], &[filled], &maps, &[Iterator::Reduction; 2], |b, x| vec![b.maxsi(x[0], x[1])]);
+    let greatest = cx.b.extract(greatest.first().copied().unwrap_or(filled), &[]);
     let zero = cx.b.int(0, Element::I32);
-    let is_any = cx.b.cmpi(IntPredicate::SignedGreaterEqual, greatest, zero);
-    Ok(State { scores, best, is_any })
+    cx.b.cmpi(IntPredicate::SignedGreaterEqual, greatest, zero)
 }
 
 /// Gives the selected boxes, and those that overlap with them, the lowest score.
-fn suppressed(cx: &mut Context, selection: &Selection, state: State) -> Result<Value> {
-    let empty_extents = cx.b.extents(state.scores);
+fn suppressed(cx: &mut Context, selection: &Selection, scores: Value, best: Value) -> Result<Value> {
+    let empty_extents = cx.b.extents(scores);
     let empty = cx.b.empty(&empty_extents, Element::F32);
-    let mut operands = vec![state.scores, state.best];
+    let mut operands = vec![scores, best];
     let mut maps = vec![Map::identity(3), Map::of(3, &[0, 1])];
     for edge in &selection.edges {
         operands.push(*edge);

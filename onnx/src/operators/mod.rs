@@ -1,14 +1,19 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod activation;
+mod activations;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod casts;
+mod choice;
+mod comparisons;
 mod contraction;
 mod contrib;
 mod contrib_attention;
 mod control;
 mod convolutions;
+mod creation;
 mod cumulative;
 mod detection;
 mod determinant;
@@ -16,33 +21,43 @@ mod dropout;
 mod dynamic_axes;
 mod einsum;
 mod elementwise;
+mod fourier;
 mod fused_normalization;
+mod gather;
 mod grid_sample;
 mod grouped_attention;
+mod known;
 mod linear_attention;
 mod local_normalization;
 mod losses;
+mod math;
 mod ml;
 mod nests;
 mod normalization;
 mod order;
+mod padding;
 mod pooling;
+mod positions;
 mod products;
 mod qlinear;
 mod quantization;
 mod quantized;
 mod random;
+mod recurrent;
 mod reductions;
 mod resize;
 mod roi;
 mod rotary;
 mod sampling;
+mod scatter;
+mod sequences;
 mod shapes;
-mod signal;
+mod slices;
 mod softmax;
 mod tables;
 mod top_k;
 mod window;
+mod windows;
 
 use incarnate_bytecode::Result;
 
@@ -76,21 +91,28 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    activations::ROWS,
     attention::ROWS,
     batch_normalization::ROWS,
+    casts::ROWS,
+    choice::ROWS,
+    comparisons::ROWS,
     contrib::ROWS,
     contrib_attention::ROWS,
-    grouped_attention::ROWS,
     control::ROWS,
     convolutions::ROWS,
+    creation::ROWS,
     cumulative::ROWS,
     detection::ROWS,
     determinant::ROWS,
     dropout::ROWS,
     einsum::ROWS,
     elementwise::ROWS,
+    fourier::ROWS,
     fused_normalization::ROWS,
+    gather::ROWS,
     grid_sample::ROWS,
+    grouped_attention::ROWS,
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
@@ -99,23 +121,29 @@ const FAMILIES: &[&[Row]] = &[
     ml::FAMILIES[2],
     ml::FAMILIES[3],
     ml::FAMILIES[4],
+    math::ROWS,
     normalization::ROWS,
     order::ROWS,
+    padding::ROWS,
     pooling::ROWS,
     products::ROWS,
     qlinear::ROWS,
     quantization::ROWS,
     quantized::ROWS,
     random::ROWS,
+    recurrent::ROWS,
     reductions::ROWS,
     resize::ROWS,
     roi::ROWS,
     rotary::ROWS,
     sampling::ROWS,
+    scatter::ROWS,
+    sequences::ROWS,
     shapes::ROWS,
-    signal::ROWS,
+    slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    windows::ROWS,
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.

@@ -37,11 +37,6 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// Returns an element as a float of the type that scales are computed in.
-fn float(b: &mut Builder, x: Value, ty: DataType, to: DataType) -> Value {
-    converted(b, x, ty, to)
-}
-
 /// Rounds a float to the nearest even integer, adds a zero point and saturates.
 pub(super) fn saturated(b: &mut Builder, x: Value, zero: Option<Value>, ty: DataType) -> Value {
     let element = b.element_of(x);
@@ -55,19 +50,9 @@ pub(super) fn saturated(b: &mut Builder, x: Value, zero: Option<Value>, ty: Data
     b.trunci(wide, ty.element())
 }
 
-/// Returns the greatest finite number of a float of 8 bits.
-fn greatest(ty: DataType) -> Option<f64> {
-    match ty {
-        DataType::F8E4M3FN => Some(448.0),
-        DataType::F8E4M3FNUZ => Some(240.0),
-        DataType::F8E5M2 | DataType::F8E5M2FNUZ => Some(57344.0),
-        _ => None,
-    }
-}
-
 /// Returns true for the types that tensors are quantised to.
 fn is_quantised(ty: DataType) -> bool {
-    ty.is_int() && ty.bits() <= 16 || greatest(ty).is_some()
+    ty.bits() <= 16 && ty.is_int() || ty.bits() == 8 && ty.is_float()
 }
 
 /// A tensor and its parameters, which broadcast.
@@ -150,23 +135,25 @@ fn quantised(cx: &mut Context, aligned: &Aligned, ty: DataType, saturates: bool)
     operands.extend(zero);
     let types: Vec<DataType> = operands.iter().map(|operand| operand.ty.computed()).collect();
     let wide = if x.ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
-    cx.map_to(&operands, ty, &x.shape, |b, x| {
-        let floats: Vec<Value> = x.iter().zip(types).map(|(x, ty)| float(b, *x, ty, wide)).collect();
-        let quotient = b.divf(floats[0], floats[1]);
-        let zero = floats.get(2).copied();
-        match greatest(ty) {
-            None => saturated(b, quotient, zero, ty),
-            Some(limit) => {
-                let moved = zero.map_or(quotient, |zero| b.addf(quotient, zero));
-                if !saturates {
-                    return moved;
-                }
-                let (low, high) = (b.float(-limit, wide.element()), b.float(limit, wide.element()));
-                let raised = b.maximumf(moved, low);
-                b.minimumf(raised, high)
+    let shape = x.shape.clone();
+    let result = if ty.is_float() { wide } else { ty };
+    let y = cx.map_to(&operands, result, &shape, |b, x| {
+        let number = |b: &mut Builder, (x, ty): (&Value, DataType)| match ty.bits() {
+            4 => {
+                let wide = integer(b, *x, ty);
+                b.sitofp(wide, Element::F32)
             }
+            _ => converted(b, *x, ty, wide),
+        };
+        let floats: Vec<Value> = x.iter().zip(types).map(|each| number(b, each)).collect();
+        let quotient = b.divf(floats[0], floats[1]);
+        match (ty.is_float(), floats.get(2)) {
+            (false, zero) => saturated(b, quotient, zero.copied(), ty),
+            (true, Some(zero)) => b.addf(quotient, *zero),
+            (true, None) => quotient,
         }
-    })
+    })?;
+    cx.cast_as(&y, ty, saturates)
 }
 
 /// Quantises a tensor with one scale and one zero point.
@@ -218,12 +205,28 @@ pub(super) fn centred(b: &mut Builder, x: Value, zero: Option<Value>, ty: DataTy
             b.subf(x, zero)
         });
     }
-    let x = converted(b, x, ty, DataType::I32);
+    let x = integer(b, x, ty);
     let difference = zero.map_or(x, |zero| {
-        let zero = converted(b, zero, ty, DataType::I32);
+        let zero = integer(b, zero, ty);
         b.subi(x, zero)
     });
     b.sitofp(difference, wide.element())
+}
+
+/// Extends an integer to 32 bits. The upper bits of arguments of 4 bits are not known.
+pub(super) fn integer(b: &mut Builder, x: Value, ty: DataType) -> Value {
+    let wide = converted(b, x, ty, DataType::I32);
+    if ty.bits() != 4 {
+        return wide;
+    }
+    let mask = b.int(15, Element::I32);
+    let low = b.andi(wide, mask);
+    if ty == DataType::U4 {
+        return low;
+    }
+    let sign = b.int(8, Element::I32);
+    let flipped = b.xori(low, sign);
+    b.subi(flipped, sign)
 }
 
 /// Dequantises a tensor with one scale and one zero point to `f32`.

@@ -72,7 +72,7 @@ impl Stream {
         [x, y]
     }
 
-    /// Emits a number from 0 to below 1, of type `f32` with `bits` random bits, or of type `f64` with 53.
+    /// Emits a number from 0 to below 1, of type `f32` with `bits` random bits, or of type `f64` with 52.
     fn uniform(self, b: &mut Builder, position: Value, draw: u32, element: Element, bits: i64) -> Value {
         let [x, y] = self.words(b, position, draw);
         if element == Element::F64 {
@@ -91,20 +91,17 @@ fn of_word(b: &mut Builder, word: Value, bits: i64) -> Value {
     b.mulf(number, factor)
 }
 
-/// A number of type `f64` from 0 to below 1 of 27 and 26 bits of two words.
+/// A number of type `f64` from 0 to below 1 of 52 bits of two words: the mantissa of one from 1 to below 2, less 1.
 fn of_bits(b: &mut Builder, words: [Value; 2]) -> Value {
-    let mut numbers = Vec::new();
-    for (word, unused) in words.into_iter().zip([5, 6]) {
-        let unused = b.int(unused, Element::I32);
-        let upper = b.shrui(word, unused);
-        numbers.push(b.sitofp(upper, Element::F64));
-    }
-    let (high, low) = (numbers[0], numbers[1]);
-    let shift = b.float(67_108_864.0, Element::F64);
-    let shifted = b.mulf(high, shift);
-    let sum = b.addf(shifted, low);
-    let factor = b.float((0.5_f64).powi(53), Element::F64);
-    b.mulf(sum, factor)
+    let [high, low] = words.map(|word| b.extui(word, Element::I64));
+    let (left, right) = (b.int(20, Element::I64), b.int(12, Element::I64));
+    let (upper, lower) = (b.shli(high, left), b.shrui(low, right));
+    let mantissa = b.ori(upper, lower);
+    let exponent = b.int(0x3FF0_0000_0000_0000, Element::I64);
+    let bits = b.ori(mantissa, exponent);
+    let number = b.bitcast(bits, Element::F64);
+    let one = b.float(1.0, Element::F64);
+    b.subf(number, one)
 }
 
 /// The position of an element by rows, as a word; `strides` are the products of the extents behind each dimension.
@@ -223,7 +220,14 @@ fn bernoulli(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let position = position(b, &at, &strides);
         let number = stream.uniform(b, position, 0, element, 24);
         let is_drawn = b.cmpf(FloatPredicate::OrderedLess, number, elements[0]);
-        if ty.kind() == Kind::Bool { is_drawn } else { converted(b, is_drawn, DataType::Bool, ty) }
+        match ty.kind() {
+            Kind::Bool => is_drawn,
+            Kind::Float => {
+                let (one, zero) = (b.float(1.0, ty.computed().element()), b.float(0.0, ty.computed().element()));
+                b.select(is_drawn, one, zero)
+            }
+            _ => converted(b, is_drawn, DataType::Bool, ty),
+        }
     })?)
 }
 

@@ -6,7 +6,7 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, M
 use super::contraction::{SHAPE_ONLY, accumulator, zero};
 use super::convolutions::{groups, kernel_of, per_channel};
 use super::products::settled;
-use super::window::{Geometry, covered, explicit_pads, spatial, strides_and_dilations};
+use super::window::{Geometry, covered, explicit_pads, kernel_shape, spatial, strides_and_dilations};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
@@ -15,7 +15,7 @@ use crate::kit::{converted, read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
-pub(super) const ROWS: &[Row] = &[onnx("DeformConv", 19, deform_conv), onnx("Col2Im", 18, col_to_im)];
+pub(super) const ROWS: &[Row] = &[onnx("DeformConv", 19, deform_conv), onnx("Col2Im", 18, col_to_im), onnx("MaxUnpool", 9, max_unpool)];
 
 /// What the samples of a deformed convolution are read from.
 struct Samples {
@@ -188,9 +188,10 @@ fn col_to_im(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let free = image[axis].plus(&low[axis]).plus(&high[axis]).minus(&covered);
         steps.push(free.floor_div(&Dim::constant(window.strides[axis])).plus(&one_dim));
     }
-    let Some(channels) = x.shape[1].exact_quotient(&Dim::product(&block)) else {
-        return invalid(format!("{} is not a multiple of the size of a block", cx.text(&x.shape[1])));
-    };
+    let size = Dim::product(&block);
+    let channels = x.shape[1].floor_div(&size);
+    cx.require_equal(&channels.times(&size), &x.shape[1], "the size of all blocks")?;
+    cx.require_equal(&Dim::product(&steps), &x.shape[2], "the number of blocks")?;
     let shape = [&[x.shape[0].clone(), channels.clone()], &*block, &*steps].concat();
     let blocks = cx.reshape(x, &shape)?;
     let source = cx.value(&blocks)?;
@@ -233,4 +234,42 @@ fn col_to_im(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     });
     let y = cx.tensor(results.first().copied().unwrap_or(filled), sum, result)?;
     one(settled(cx, &y, ty)?)
+}
+
+/// Writes the elements of a pool to where they came from, among zeros. Positions beyond the result are moved to its bounds.
+fn max_unpool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let extents = spatial(x)?;
+    if indices.ty != DataType::I64 || indices.rank() != x.rank() {
+        return wrong_type(indices.ty);
+    }
+    cx.require_equal(&x.count(), &indices.count(), "the number of positions")?;
+    let kernel = kernel_shape(node, extents.len())?;
+    let strides = strides_and_dilations(node, extents.len())?.strides;
+    let (low, high) = explicit_pads(node, extents.len())?;
+    let mut inner = x.shape.get(..2).unwrap_or_default().to_vec();
+    for (axis, extent) in extents.iter().enumerate() {
+        let last = extent.minus(&Dim::constant(1)).times(&Dim::constant(strides[axis]));
+        inner.push(last.plus(&kernel[axis]).minus(&low[axis]).minus(&high[axis]));
+    }
+    let shape = match node.optional(2)? {
+        Some(shape) => cx.integers(shape)?,
+        None => inner,
+    };
+    if shape.len() != x.rank() {
+        return invalid(format!("`output_shape` has {} extents for a tensor of rank {}", shape.len(), x.rank()));
+    }
+    let count = Dim::product(&shape);
+    let zeros = cx.splat(&zero(x.ty), x.ty, &[count.clone()])?;
+    let (flat, positions) = (cx.reshape(x, &[x.count()])?, cx.reshape(indices, &[x.count(), Dim::constant(1)])?);
+    let last = cx.index(&count.minus(&Dim::constant(1)));
+    let positions = cx.map(&[&positions], DataType::I64, |b, x| {
+        let (none, last) = (b.int(0, Element::I64), b.index_cast(last, Element::I64));
+        let raised = b.maxsi(x[0], none);
+        b.minsi(raised, last)
+    })?;
+    let (updates, positions, into) = (cx.value(&flat)?, cx.value(&positions)?, cx.value(&zeros)?);
+    let scattered = cx.b.scatter(updates, positions, into, |_, update, _| update);
+    let scattered = cx.tensor(scattered, x.ty, vec![count])?;
+    one(cx.reshape(&scattered, &shape)?)
 }

@@ -66,6 +66,19 @@ pub(super) fn halves(total: &Dim, is_lower: bool) -> (Dim, Dim) {
     (low.clone(), total.minus(&low))
 }
 
+/// Returns the number of elements behind the input that windows need, of which the model adds `high`.
+///
+/// Where it is known, less than that is added, but no elements are removed unless there is only one window: the compiler takes the
+/// extent of such an input for that of the window.
+fn reached(needed: &Dim, high: &Dim, output: &Dim, rounds_up: bool) -> Dim {
+    match (needed.as_constant(), high.as_constant()) {
+        (Some(_), _) if output.is(1) => needed.clone(),
+        (Some(needed), Some(high)) if high >= 0 => Dim::constant(needed.max(0)),
+        _ if rounds_up => Dim::at_least(needed, high),
+        _ => high.clone(),
+    }
+}
+
 impl Geometry {
     /// Computes where the windows of a node lie on an input of the extents `spatial`.
     pub(super) fn of(node: &Node<'_>, spatial: &[Dim], kernel: Vec<Dim>, rounds_up: bool) -> Result<Geometry> {
@@ -91,15 +104,12 @@ impl Geometry {
             }
             let inner = extent.plus(&low[index]);
             let free = inner.plus(&high[index]).minus(&covered);
-            if !rounds_up {
-                outputs.push(free.floor_div(&stride).plus(&one));
-                reach.push(high[index].clone());
-                continue;
-            }
+            let output = free.floor_div(&stride).plus(&one);
             // A window that would start behind the input does not exist.
-            let output = Dim::at_most(&free.ceil_div(&stride).plus(&one), &inner.ceil_div(&stride));
+            let limit = inner.ceil_div(&stride);
+            let output = if rounds_up { Dim::at_most(&free.ceil_div(&stride).plus(&one), &limit) } else { output };
             let needed = output.minus(&one).times(&stride).plus(&covered).minus(&inner);
-            reach.push(Dim::at_least(&needed, &high[index]));
+            reach.push(reached(&needed, &high[index], &output, rounds_up));
             outputs.push(output);
         }
         Ok(Geometry { kernel, window, low, high, reach, outputs })

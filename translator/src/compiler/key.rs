@@ -14,7 +14,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::UNIX_EPOCH;
@@ -23,7 +23,7 @@ use incarnate_bytecode::Result;
 
 use super::hash::Hash;
 use super::prepare::PREPARATION;
-use super::process::{LOADING, PREFIXES, environment, run};
+use super::process::{LOADING, PREFIXES, contains_any, environment, run};
 use super::processor;
 use super::source::hash_of;
 
@@ -99,22 +99,7 @@ const OBJECT: &[u8] = b"#hal.executable.object";
 /// # Errors
 /// Errors of reading the model.
 pub(super) fn model_names_files(model: &Path) -> io::Result<bool> {
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(model)?);
-    let (first, rest) = (OBJECT.first().copied().unwrap_or_default(), OBJECT.get(1..).unwrap_or_default());
-    while reader.skip_until(first)? > 0 {
-        let mut is_equal = true;
-        for byte in rest {
-            is_equal = reader.fill_buf()?.first() == Some(byte);
-            if !is_equal {
-                break;
-            }
-            reader.consume(1);
-        }
-        if is_equal {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    contains_any(model, &[OBJECT])
 }
 
 /// Returns the version that a compiler prints if it is a script without packages beside it, such as one of pyenv or of a user: it stays as

@@ -4,6 +4,7 @@
 //! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models are [imported](incarnate_onnx) first.
 
 mod cache;
+mod casts;
 mod environment;
 mod failure;
 mod format;
@@ -261,6 +262,15 @@ impl Compiler {
         };
         let mut source =
             generated.map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
+        if let Some(cut) = self.with_cut_conversions(scratch, &source, job) {
+            arguments.push(format!("--compile-from={}", casts::PHASE));
+            let done = self.attempt(scratch, &Input::generated(cut, job), &output, &mut arguments, notify)?;
+            if done.status.success() && output.exists() {
+                return Ok(output);
+            }
+            // Errors are about the model as it is.
+            arguments.pop();
+        }
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         if failure::is_refusal(&done) && job.format != ModelFormat::Onnx && source.path() != job.model {
             // The changes are no reason to fail, and errors are about the model as it is. So a model that the compiler refuses for
@@ -294,6 +304,24 @@ impl Compiler {
             notify(Event::TakingF32(float));
             float.take_f32(arguments);
         }
+    }
+
+    /// Writes a model as core dialects with [conversions that cut](casts); `None` if there is nothing to change.
+    fn with_cut_conversions(&self, scratch: &Scratch, source: &Input, job: &Job<'_>) -> Option<PathBuf> {
+        let is_wanted = job.format != ModelFormat::Onnx
+            && casts::rounds(job.arguments)
+            && !job.arguments.iter().any(|argument| argument.starts_with("--compile-"))
+            && casts::may_convert(source.path()).unwrap_or(false);
+        if !is_wanted {
+            return None;
+        }
+        let (core, cut) = (scratch.path("core.mlir"), scratch.path("cut.mlir"));
+        let mut convert = Command::new(&self.program);
+        source.pass_to(&mut convert, scratch).ok()?;
+        convert.args(job.arguments).arg(format!("--compile-to={}", casts::PHASE)).arg("--mlir-print-debuginfo");
+        let done = run(convert.arg("-o").arg(&core)).ok()?;
+        let count = if done.status.success() { casts::cut(&core, &cut).ok()? } else { 0 };
+        (count > 0).then_some(cut)
     }
 
     /// Writes the text of a model as it is compiled; `None` if there is nothing to change.

@@ -3,6 +3,8 @@
 //! A program may run in another folder than this process, so that its path and the paths in its environment are absolute.
 
 use std::env;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ffi::{OsStr, OsString};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, Output};
@@ -108,3 +110,28 @@ mod tests {
         }
     }
 }
+
+/// Returns true if a file has one of several words. It is read in pieces.
+///
+/// # Errors
+/// Errors of reading the file.
+pub(super) fn contains_any(path: &Path, words: &[&[u8]]) -> io::Result<bool> {
+    const PIECE: usize = 1 << 16;
+    let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
+    let mut file = File::open(path)?;
+    // The end of the piece before, in which a word may begin, and the piece.
+    let mut bytes: Vec<u8> = Vec::with_capacity(PIECE + longest);
+    loop {
+        let kept = bytes.len().min(longest.saturating_sub(1));
+        bytes.drain(..bytes.len() - kept);
+        if file.by_ref().take(PIECE as u64).read_to_end(&mut bytes)? == 0 {
+            return Ok(false);
+        }
+        let is_word = |at: usize| words.iter().any(|word| bytes.get(at..at + word.len()) == Some(*word));
+        let starts: Vec<u8> = words.iter().filter_map(|word| word.first().copied()).collect();
+        if bytes.iter().enumerate().any(|(at, byte)| starts.contains(byte) && is_word(at)) {
+            return Ok(true);
+        }
+    }
+}
+

@@ -251,7 +251,7 @@ fn attempt<'m>(
     }
     let region = import.cx.close_region();
     let emitted = Emitted { region, arguments, next: values, shapes, scans, condition: goes_on };
-    let (trips, results) = emit(import, plan, flat, induction, emitted.condition.is_some(), emitted)?;
+    let (trips, results) = emit(import, plan, flat, induction, emitted)?;
     finish(import, plan, initial, flat, trips, results).map(Attempt::Finished)
 }
 
@@ -312,7 +312,6 @@ fn emit(
     plan: &Plan,
     flat: &[Tensor],
     induction: Value,
-    has_condition: bool,
     emitted: Emitted,
 ) -> Result<(Dim, Results)> {
     let mut initial = Vec::new();
@@ -328,55 +327,75 @@ fn emit(
         *value = cx.b.cast_to(*value, &ty);
     }
     let Emitted { mut region, arguments, mut next, shapes, scans, condition: goes_on } = emitted;
+    // The number of iterations, unless a condition ends the loop sooner: it has none if the first condition is false.
     let (zero, one) = (cx.b.index(0), cx.b.index(1));
-    let starts = plan.condition.as_ref();
-    let starts_true = match starts {
-        Some(tensor) => known(cx, tensor)? == Some(true),
-        None => true,
+    let mut last = match &plan.trip {
+        Some(trip) => cx.index(trip),
+        None => cx.b.index(i64::MAX),
     };
-    if let Some(trip) = plan.trip.as_ref().filter(|_| !has_condition && starts_true) {
-        let last = cx.index(trip);
-        let body = (region, next);
-        let values = cx.b.scf_for((zero, last, one), induction, &arguments, &initial, body);
-        return Ok((trip.clone(), Results { values, shapes, scans }));
+    let mut trip = plan.trip.clone();
+    if let Some(tensor) = plan.condition.as_ref()
+        && known(cx, tensor)? != Some(true)
+    {
+        let first = condition(cx, tensor)?;
+        last = cx.b.select(first, last, zero);
+        trip = trip.map(|_| cx.symbol("iterations", last));
     }
-    let first = match starts {
-        Some(tensor) => condition(cx, tensor)?,
-        None => cx.b.int(1, Element::I1),
-    };
-    let last = plan.trip.as_ref().map(|trip| cx.index(trip));
+    // The compiler takes the carried extents of `scf.for` for those before the loop, and fails on those of nested ones.
+    let is_static = arguments.iter().all(|argument| cx.b.type_of(*argument).extents().is_some_and(|all| all.iter().all(Option::is_some)));
+    let is_steady = shapes.iter().flatten().all(Option::is_some) && scans.iter().all(|scan| scan.is_whole) && is_static;
+    if let Some(trip) = trip.clone().filter(|_| goes_on.is_none() && is_steady) {
+        let values = cx.b.scf_for((zero, last, one), induction, &arguments, &initial, (region, next));
+        return Ok((trip, Results { values, shapes, scans }));
+    }
+    if goes_on.is_none() && plan.trip.is_none() {
+        return invalid("the condition is always true, and there is no number of iterations: the loop has no end");
+    }
+    let varying: Vec<bool> = shapes
+        .iter()
+        .map(|shape| shape.iter().any(Option::is_none))
+        .chain(scans.iter().map(|scan| !scan.is_whole))
+        .collect();
+    for (value, _) in initial.iter_mut().zip(&varying).filter(|(_, varies)| **varies) {
+        *value = cx.b.with_opaque_extents(*value);
+    }
+    // Where a condition may end the loop, the state has the number of iterations, which becomes that of those done. The compiler fails
+    // where the regions have different arguments, which they get if an extent is the same after each iteration, and not before.
     let index = Type::Scalar(Element::Index);
-    let (mut before, mut forwarded) = (Vec::new(), Vec::new());
-    let (position, goes) = (cx.b.argument(index), cx.b.argument(Type::Scalar(Element::I1)));
-    before.extend([position, goes]);
-    forwarded.push(position);
-    for argument in &arguments {
+    let mut after = vec![induction];
+    let mut state = vec![zero];
+    let mut bound = last;
+    if goes_on.is_some() {
+        bound = cx.b.argument(index.clone());
+        after.push(bound);
+        state.push(last);
+    }
+    let count = after.len();
+    after.extend(&arguments);
+    state.extend(initial);
+    let mut before = Vec::new();
+    for argument in &after {
         let ty = cx.b.type_of(*argument).clone();
-        let copy = cx.b.argument(ty);
-        before.push(copy);
-        forwarded.push(copy);
+        before.push(cx.b.argument(ty));
     }
     cx.open_region();
-    let mut test = goes;
-    if let Some(last) = last {
-        let is_within = cx.b.cmpi(IntPredicate::SignedLess, position, last);
-        test = cx.b.andi(goes, is_within);
-    }
-    let tested = cx.close_region();
-    let after: Vec<Value> = [&[induction], &*arguments].concat();
-    let (following, goes_on) = cx.b.append_to(&mut region, |b| {
+    let limit = if goes_on.is_some() { before.get(1).copied().unwrap_or(last) } else { last };
+    let is_within = cx.b.cmpi(IntPredicate::SignedLess, before.first().copied().unwrap_or(zero), limit);
+    let test = (cx.close_region(), is_within, before.clone());
+    let following = cx.b.append_to(&mut region, |b| {
+        for (value, _) in next.iter_mut().zip(&varying).filter(|(_, varies)| **varies) {
+            *value = b.with_opaque_extents(*value);
+        }
         let one = b.index(1);
         let following = b.addi(induction, one);
-        let goes_on = goes_on.unwrap_or_else(|| b.int(1, Element::I1));
-        (following, goes_on)
+        let bound = goes_on.map(|goes_on| b.select(goes_on, bound, following));
+        core::iter::once(following).chain(bound).collect::<Vec<Value>>()
     });
-    next.splice(0..0, [following, goes_on]);
-    let starting: Vec<Value> = [&[zero, first], &*initial].concat();
-    let mut values =
-        cx.b.scf_while(&before, &starting, (tested, test, forwarded), &after, (region, next));
-    let trips = values.remove(0);
-    let trips = cx.symbol("iterations", trips);
-    Ok((trips, Results { values, shapes, scans }))
+    next.splice(0..0, following);
+    let values = cx.b.scf_while(&before, &state, test, &after, (region, next));
+    let done = values.first().copied().unwrap_or(zero);
+    let done = trip.filter(|_| goes_on.is_none()).unwrap_or_else(|| cx.symbol("iterations", done));
+    Ok((done, Results { values: values.get(count..).unwrap_or_default().to_vec(), shapes, scans }))
 }
 
 /// A scan output before the loop.

@@ -1,4 +1,4 @@
-//! Fourier transforms, windows and mel filters.
+//! Fourier transforms.
 
 use core::f64::consts::PI;
 
@@ -17,25 +17,20 @@ use crate::tensor::Tensor;
 pub(super) const ROWS: &[Row] = &[
     onnx("DFT", 17, |cx, node| {
         let axis = node.axis("axis", 1, node.input(0)?.rank())?;
-        dft(cx, node, axis)
+        dft(cx, node, Axis::Known(axis))
     }),
     onnx("DFT", 20, |cx, node| {
         let chosen = match node.optional(2)? {
-            None => -2,
-            Some(tensor) => match cx.constant_integers(tensor, "axis")?[..] {
-                [chosen] => chosen,
-                _ => return invalid("`axis` is no single number"),
-            },
+            None => Dim::constant(-2),
+            Some(tensor) => scalar(cx, tensor, "axis")?,
         };
-        let axis = axis(chosen, node.input(0)?.rank())?;
+        let axis = match chosen.as_constant() {
+            Some(chosen) => Axis::Known(axis(chosen, node.input(0)?.rank())?),
+            None => Axis::Computed(cx.index(&chosen)),
+        };
         dft(cx, node, axis)
     }),
     onnx("STFT", 17, stft),
-    onnx("MelWeightMatrix", 17, mel_weights),
-    // The sum of cosines of multiples of the position's angle.
-    onnx("HannWindow", 17, |cx, node| window(cx, node, [0.5, -0.5, 0.0])),
-    onnx("HammingWindow", 17, |cx, node| window(cx, node, [25.0 / 46.0, -21.0 / 46.0, 0.0])),
-    onnx("BlackmanWindow", 17, |cx, node| window(cx, node, [0.42, -0.5, 0.08])),
 ];
 
 /// The most elements of a matrix of a transform that is a constant.
@@ -58,9 +53,8 @@ impl Transform {
 
     /// The factor of part `part` of input `n` in part `to` of result `k`, for a length.
     fn factor(self, length: i64, n: i64, part: i64, k: i64, to: i64) -> f64 {
-        let turns = (i128::from(n) * i128::from(k)).rem_euclid(i128::from(length.max(1)));
-        let angle = 2.0 * PI * turns as f64 / length as f64;
-        let (cosine, mut sine) = (angle.cos(), angle.sin());
+        let turns = (i128::from(n) * i128::from(k)) % i128::from(length.max(1));
+        let (cosine, mut sine) = root(i64::try_from(turns).unwrap_or(0), length.max(1));
         if self.is_inverse {
             sine = -sine;
         }
@@ -77,14 +71,22 @@ impl Transform {
     }
 }
 
-fn scalar(cx: &mut Context, tensor: &Tensor, name: &str) -> Result<Dim> {
+/// Returns the only element of a tensor of integers.
+pub(super) fn scalar(cx: &mut Context, tensor: &Tensor, name: &str) -> Result<Dim> {
     match &cx.integers(tensor)?[..] {
         [only] => Ok(only.clone()),
         _ => invalid(format!("`{name}` is no single number")),
     }
 }
 
-fn dft(cx: &mut Context, node: &Node<'_>, axis: usize) -> Result<Outputs> {
+/// The axis of a transform; a negative one that is computed counts from the end.
+#[derive(Clone, Copy, Debug)]
+enum Axis {
+    Known(usize),
+    Computed(Value),
+}
+
+fn dft(cx: &mut Context, node: &Node<'_>, axis: Axis) -> Result<Outputs> {
     let x = node.input(0)?;
     if !x.ty.is_float() {
         return wrong_type(x.ty);
@@ -93,26 +95,28 @@ fn dft(cx: &mut Context, node: &Node<'_>, axis: usize) -> Result<Outputs> {
         Some(parts @ (1 | 2)) => parts,
         _ => return unsupported("the last extent is not known to be 1 or 2"),
     };
-    let rank = x.rank();
-    let Some(extent) = x.shape.get(axis).filter(|_| axis + 1 < rank).cloned() else {
-        return invalid("the axis is that of the parts of a number");
-    };
     let (is_inverse, is_half) = (node.flag("inverse"), node.flag("onesided"));
-    let one_more = |dim: &Dim| dim.floor_div(&Dim::constant(2)).plus(&Dim::constant(1));
-    let length = match node.optional(1)? {
-        Some(length) => scalar(cx, length, "dft_length")?,
-        None if is_inverse && is_half => extent.minus(&Dim::constant(1)).times(&Dim::constant(2)),
-        None => extent.clone(),
-    };
     let transform = Transform { is_inverse, is_real: is_inverse && is_half, parts };
-    let used = if transform.is_real { one_more(&length) } else { length.clone() };
-    let rows = used.at_most(&extent);
-    let results = if is_half && !is_inverse { one_more(&length) } else { length.clone() };
-    let used = cx.slice_axis(x, axis, &Dim::constant(0), &rows)?;
-    let mut order: Vec<usize> = (0..rank).filter(|index| *index != axis && index + 1 < rank).collect();
-    order.extend([axis, rank - 1]);
+    let signal = x.rank() - 1;
+    let (axis, extent) = match axis {
+        Axis::Known(axis) => match x.shape.get(axis).filter(|_| axis < signal) {
+            Some(extent) => (axis, extent.clone()),
+            None => return invalid("the axis is that of the parts of a number"),
+        },
+        Axis::Computed(chosen) => {
+            let chosen = counted(cx, chosen, x.rank());
+            let extent = extent_of(cx, x, chosen)?;
+            let lengths = lengths(cx, node, &extent, transform, is_half)?;
+            return one(along_computed(cx, x, chosen, &lengths, transform)?);
+        }
+    };
+    let lengths = lengths(cx, node, &extent, transform, is_half)?;
+    let rank = x.rank();
+    let used = cx.slice_axis(x, axis, &Dim::constant(0), &lengths.rows)?;
+    let mut order: Vec<usize> = (0..signal).filter(|index| *index != axis).collect();
+    order.extend([axis, signal]);
     let moved = cx.transpose(&used, &order)?;
-    let result = along_rows(cx, &moved, &length, &results, transform)?;
+    let result = along_rows(cx, &moved, &lengths, transform)?;
     let mut back = vec![0; rank];
     for (to, from) in order.iter().enumerate() {
         if let Some(slot) = back.get_mut(*from) {
@@ -122,8 +126,106 @@ fn dft(cx: &mut Context, node: &Node<'_>, axis: usize) -> Result<Outputs> {
     one(cx.transpose(&result, &back)?)
 }
 
+/// Numbers of elements along the axis of a transform.
+struct Lengths {
+    /// That of the transform.
+    total: Dim,
+    /// The elements of the input that are read.
+    rows: Dim,
+    results: Dim,
+}
+
+fn lengths(cx: &mut Context, node: &Node<'_>, extent: &Dim, transform: Transform, is_half: bool) -> Result<Lengths> {
+    let total = match node.optional(1)? {
+        Some(length) => scalar(cx, length, "dft_length")?,
+        None if transform.is_real => extent.minus(&Dim::constant(1)).times(&Dim::constant(2)),
+        None => extent.clone(),
+    };
+    if total.as_constant().is_some_and(|total| total < 1) {
+        return invalid("the length of the transform is not positive");
+    }
+    let used = if transform.is_real { half(&total) } else { total.clone() };
+    let results = if is_half && !transform.is_inverse { half(&total) } else { total.clone() };
+    Ok(Lengths { rows: used.at_most(extent), total, results })
+}
+
+/// The number of elements of a spectrum that the others are the conjugates of.
+fn half(total: &Dim) -> Dim {
+    total.floor_div(&Dim::constant(2)).plus(&Dim::constant(1))
+}
+
+/// Counts a negative axis from the end, and keeps it below that of the parts.
+fn counted(cx: &mut Context, axis: Value, rank: usize) -> Value {
+    let rank = i64::try_from(rank).unwrap_or(i64::MAX);
+    let (zero, rank, last) = (cx.b.index(0), cx.b.index(rank), cx.b.index(rank - 2));
+    let is_negative = cx.b.cmpi(IntPredicate::SignedLess, axis, zero);
+    let sum = cx.b.addi(axis, rank);
+    let counted = cx.b.select(is_negative, sum, axis);
+    let lesser = cx.b.minsi(counted, last);
+    cx.b.maxsi(lesser, zero)
+}
+
+/// Returns `then` where the axis is number `dimension`.
+fn if_axis(b: &mut Builder, axis: Value, dimension: usize, then: Value, otherwise: Value) -> Value {
+    let dimension = b.index(i64::try_from(dimension).unwrap_or(i64::MAX));
+    let is_axis = b.cmpi(IntPredicate::Equal, axis, dimension);
+    b.select(is_axis, then, otherwise)
+}
+
+/// The extent along an axis that is computed.
+fn extent_of(cx: &mut Context, x: &Tensor, axis: Value) -> Result<Dim> {
+    let mut extent = cx.b.index(1);
+    for (dimension, dim) in x.shape.iter().enumerate() {
+        let own = cx.index(dim);
+        extent = if_axis(&mut cx.b, axis, dimension, own, extent);
+    }
+    Ok(cx.symbol("extent", extent))
+}
+
+/// Transforms along an axis that is computed.
+fn along_computed(cx: &mut Context, x: &Tensor, axis: Value, lengths: &Lengths, transform: Transform) -> Result<Tensor> {
+    let work = if x.ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
+    let signal = x.rank() - 1;
+    let results = cx.index(&lengths.results);
+    let mut shape = Vec::new();
+    for (dimension, dim) in x.shape.iter().take(signal).enumerate() {
+        let own = cx.index(dim);
+        let extent = if_axis(&mut cx.b, axis, dimension, results, own);
+        shape.push(cx.symbol("extent", extent));
+    }
+    let sums = Sums::new(cx, lengths, transform, work)?;
+    let value = cx.value(x)?;
+    let (filled, space) = (sums.filled(cx, &shape)?, cx.extents(&[lengths.rows.clone()]));
+    let space = cx.b.empty(&space, Element::I8);
+    let kept: Vec<usize> = (0..signal).collect();
+    let mut maps = vec![Map::of(signal + 1, &[signal])];
+    maps.extend(filled.iter().map(|_| Map::of(signal + 1, &kept)));
+    let mut iterators = vec![Iterator::Parallel; signal];
+    iterators.push(Iterator::Reduction);
+    let ty = x.ty;
+    let outputs = cx.b.generic(&[space], &filled, &maps, &iterators, |b, arguments| {
+        let (mut k, n) = (b.index(0), b.iteration(signal));
+        let mut at = Vec::new();
+        for dimension in 0..signal {
+            let position = b.iteration(dimension);
+            k = if_axis(b, axis, dimension, position, k);
+            at.push(if_axis(b, axis, dimension, n, position));
+        }
+        let mut inputs = Vec::new();
+        for part in 0..transform.parts {
+            let mut place = at.clone();
+            place.push(b.index(part));
+            let element = read(b, value, &place, ty);
+            inputs.push(converted(b, element, ty.computed(), work));
+        }
+        sums.next(b, [k, n], &inputs, arguments.get(1..).unwrap_or_default())
+    });
+    let joined = joined(cx, outputs, &shape, work)?;
+    cx.cast(&joined, x.ty)
+}
+
 /// Transforms along the last dimension but one; the last has the parts of a number.
-fn along_rows(cx: &mut Context, x: &Tensor, length: &Dim, results: &Dim, transform: Transform) -> Result<Tensor> {
+fn along_rows(cx: &mut Context, x: &Tensor, lengths: &Lengths, transform: Transform) -> Result<Tensor> {
     let rank = x.rank();
     let (Some(outer), Some(rows)) = (x.shape.get(..rank.saturating_sub(2)), x.shape.get(rank.saturating_sub(2))) else {
         return invalid("a transform of a number");
@@ -132,8 +234,8 @@ fn along_rows(cx: &mut Context, x: &Tensor, length: &Dim, results: &Dim, transfo
     let wide = cx.cast(x, work)?;
     let (count, parts) = (Dim::product(outer), Dim::constant(transform.parts));
     let mut shape = outer.to_vec();
-    shape.extend([results.clone(), Dim::constant(transform.result_parts())]);
-    let known = match (length.as_constant(), rows.as_constant(), results.as_constant()) {
+    shape.extend([lengths.results.clone(), Dim::constant(transform.result_parts())]);
+    let known = match (lengths.total.as_constant(), rows.as_constant(), lengths.results.as_constant()) {
         (Some(length), Some(rows), Some(results)) => {
             let size = [rows, transform.parts, results, transform.result_parts()];
             let elements = size.iter().try_fold(1_i64, |product, extent| product.checked_mul(*extent));
@@ -149,7 +251,7 @@ fn along_rows(cx: &mut Context, x: &Tensor, length: &Dim, results: &Dim, transfo
         }
         None => {
             let split = cx.reshape(&wide, &[count, rows.clone(), parts])?;
-            summed(cx, &split, length, results, transform, work)?
+            summed(cx, &split, lengths, transform, work)?
         }
     };
     let shaped = cx.reshape(&result, &shape)?;
@@ -186,26 +288,13 @@ fn product(cx: &mut Context, a: &Tensor, b: &Tensor, ty: DataType) -> Result<Ten
     cx.tensor(value, ty, shape)
 }
 
-/// Transforms rows of a tensor of shape (count, rows, parts) by a sum for each result, with a table of roots of unity.
-fn summed(
-    cx: &mut Context,
-    x: &Tensor,
-    length: &Dim,
-    results: &Dim,
-    transform: Transform,
-    work: DataType,
-) -> Result<Tensor> {
+/// Transforms rows of a tensor of shape (count, rows, parts) by a sum for each result.
+fn summed(cx: &mut Context, x: &Tensor, lengths: &Lengths, transform: Transform, work: DataType) -> Result<Tensor> {
     let Some(count) = x.shape.first().cloned() else { return invalid("a transform of a number") };
-    let element = work.element();
-    let cosines = roots(cx, length, work, false)?;
-    let sines = roots(cx, length, work, true)?;
-    let (cosines, sines, value) = (cx.value(&cosines)?, cx.value(&sines)?, cx.value(x)?);
-    let total = cx.index(length);
-    let shape = [count, results.clone()];
-    cx.check_shape(work, &shape)?;
-    let zero = cx.b.float(0.0, element);
-    let extents = cx.extents(&shape);
-    let filled: Vec<Value> = (0..transform.result_parts()).map(|_| cx.b.fill(zero, &extents)).collect();
+    let sums = Sums::new(cx, lengths, transform, work)?;
+    let value = cx.value(x)?;
+    let shape = [count, lengths.results.clone()];
+    let filled = sums.filled(cx, &shape)?;
     let part = |part: i64| {
         Map::new(3, vec![Expression::dimension(0), Expression::dimension(2), Expression::constant(part)])
     };
@@ -214,18 +303,60 @@ fn summed(
     let operands: Vec<Value> = (0..transform.parts).map(|_| value).collect();
     let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
     let outputs = cx.b.generic(&operands, &filled, &maps, &iterators, |b, arguments| {
-        let (k, n) = (b.iteration(1), b.iteration(2));
+        let at = [b.iteration(1), b.iteration(2)];
+        let (inputs, accumulators) = arguments.split_at(operands.len());
+        sums.next(b, at, inputs, accumulators)
+    });
+    joined(cx, outputs, &shape, work)
+}
+
+/// Joins the parts of numbers as the last dimension.
+fn joined(cx: &mut Context, parts: Vec<Value>, shape: &[Dim], work: DataType) -> Result<Tensor> {
+    let mut planes = Vec::new();
+    for part in parts {
+        let plane = cx.tensor(part, work, shape.to_vec())?;
+        planes.push(cx.unsqueeze(&plane, &[shape.len()])?);
+    }
+    cx.concat(&planes.iter().collect::<Vec<_>>(), shape.len())
+}
+
+/// A loop over the inputs of a transform with a table of roots of unity.
+struct Sums {
+    transform: Transform,
+    work: DataType,
+    total: Value,
+    cosines: Value,
+    sines: Value,
+}
+
+impl Sums {
+    fn new(cx: &mut Context, lengths: &Lengths, transform: Transform, work: DataType) -> Result<Sums> {
+        let total = cx.index(&lengths.total);
+        let cosines = roots(cx, &lengths.total, work, false)?;
+        let sines = roots(cx, &lengths.total, work, true)?;
+        Ok(Sums { transform, work, total, cosines: cx.value(&cosines)?, sines: cx.value(&sines)? })
+    }
+
+    /// A tensor of zeros for each part of a result.
+    fn filled(&self, cx: &mut Context, shape: &[Dim]) -> Result<Vec<Value>> {
+        cx.check_shape(self.work, shape)?;
+        let zero = cx.b.float(0.0, self.work.element());
+        let extents = cx.extents(shape);
+        Ok((0..self.transform.result_parts()).map(|_| cx.b.fill(zero, &extents)).collect())
+    }
+
+    /// Adds input number `n` to result number `k`.
+    fn next(&self, b: &mut Builder, [k, n]: [Value; 2], inputs: &[Value], accumulators: &[Value]) -> Vec<Value> {
         let product = b.muli(k, n);
-        let at = b.remui(product, total);
-        let (mut cosine, mut sine) = (b.extract(cosines, &[at]), b.extract(sines, &[at]));
-        if transform.is_inverse {
-            let scale = scale(b, total, n, transform.is_real, element);
+        let at = b.remui(product, self.total);
+        let (mut cosine, mut sine) = (b.extract(self.cosines, &[at]), b.extract(self.sines, &[at]));
+        if self.transform.is_inverse {
+            let scale = scale(b, self.total, n, self.transform.is_real, self.work.element());
             (cosine, sine) = (b.mulf(cosine, scale), b.mulf(sine, scale));
             sine = b.negf(sine);
         }
-        let (inputs, sums) = arguments.split_at(operands.len());
         let mut next = Vec::new();
-        for (to, sum) in sums.iter().enumerate() {
+        for (to, sum) in accumulators.iter().enumerate() {
             let mut sum = *sum;
             for (from, input) in inputs.iter().enumerate() {
                 let factor = if from == to { cosine } else { sine };
@@ -235,13 +366,7 @@ fn summed(
             next.push(sum);
         }
         next
-    });
-    let mut planes = Vec::new();
-    for output in outputs {
-        let plane = cx.tensor(output, work, shape.to_vec())?;
-        planes.push(cx.unsqueeze(&plane, &[2])?);
     }
-    cx.concat(&planes.iter().collect::<Vec<_>>(), 2)
 }
 
 /// The factor of an inverse transform, which is doubled for the inputs that stand for two.
@@ -262,22 +387,48 @@ fn scale(b: &mut Builder, total: Value, n: Value, is_real: bool, element: Elemen
     b.select(is_single, scale, twice)
 }
 
+/// The cosine and the sine of an angle that is `turns / length` of a circle, which are exact for quarters.
+fn root(turns: i64, length: i64) -> (f64, f64) {
+    let quadrupled = i128::from(turns) * 4;
+    let (quarter, rest) = (quadrupled / i128::from(length), quadrupled % i128::from(length));
+    let (sine, cosine) = (PI / 2.0 * (rest as f64 / length as f64)).sin_cos();
+    match quarter {
+        0 => (cosine, sine),
+        1 => (-sine, cosine),
+        2 => (-cosine, -sine),
+        _ => (sine, -cosine),
+    }
+}
+
 /// The cosines or sines of the multiples of a circle's part.
 fn roots(cx: &mut Context, length: &Dim, work: DataType, is_sine: bool) -> Result<Tensor> {
     if let Some(count) = length.as_constant().filter(|count| *count <= MATRIX) {
-        let angles = (0..count).map(|index| 2.0 * PI * index as f64 / count as f64);
-        let numbers: Vec<f64> = angles.map(|angle| if is_sine { angle.sin() } else { angle.cos() }).collect();
+        let numbers = (0..count).map(|turns| root(turns, count));
+        let numbers: Vec<f64> = numbers.map(|(cosine, sine)| if is_sine { sine } else { cosine }).collect();
         return Ok(table("roots", &numbers, &[count], work));
     }
     let total = cx.index(length);
     let element = work.element();
     cx.generate(&[length.clone()], work, |b, at| {
-        let (index, total) = (b.index_cast(at[0], Element::I64), b.index_cast(total, Element::I64));
-        let (index, total) = (b.sitofp(index, element), b.sitofp(total, element));
-        let turn = b.divf(index, total);
-        let circle = b.float(2.0 * PI, element);
-        let angle = b.mulf(turn, circle);
-        if is_sine { b.sin(angle) } else { b.cos(angle) }
+        // The quarter of the circle, and the angle within it.
+        let (turns, total) = (b.index_cast(at[0], Element::I64), b.index_cast(total, Element::I64));
+        let (one, two) = (b.int(1, Element::I64), b.int(2, Element::I64));
+        let quadrupled = b.shli(turns, two);
+        let (quarter, rest) = (b.divui(quadrupled, total), b.remui(quadrupled, total));
+        let (rest, total) = (b.sitofp(rest, element), b.sitofp(total, element));
+        let part = b.divf(rest, total);
+        let right = b.float(PI / 2.0, element);
+        let angle = b.mulf(part, right);
+        let (sine, cosine) = (b.sin(angle), b.cos(angle));
+        let zero = b.int(0, Element::I64);
+        let odd = b.andi(quarter, one);
+        let is_odd = b.cmpi(IntPredicate::NotEqual, odd, zero);
+        let shifted = if is_sine { quarter } else { b.addi(quarter, one) };
+        let upper = b.andi(shifted, two);
+        let is_negative = b.cmpi(IntPredicate::NotEqual, upper, zero);
+        let magnitude = if is_sine { b.select(is_odd, cosine, sine) } else { b.select(is_odd, sine, cosine) };
+        let negated = b.negf(magnitude);
+        b.select(is_negative, negated, magnitude)
     })
 }
 
@@ -317,10 +468,9 @@ fn stft(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let shape = [batch.clone(), frames, length.clone(), Dim::constant(parts)];
     let cut = cut_frames(cx, signal, &shape, &step, window)?;
     let is_half = node.int_or("onesided", 1) != 0;
-    let results =
-        if is_half { length.floor_div(&Dim::constant(2)).plus(&Dim::constant(1)) } else { length.clone() };
-    let transform = Transform { is_inverse: false, is_real: false, parts };
-    one(along_rows(cx, &cut, &length, &results, transform)?)
+    let results = if is_half { half(&length) } else { length.clone() };
+    let lengths = Lengths { rows: length.clone(), total: length, results };
+    one(along_rows(cx, &cut, &lengths, Transform { is_inverse: false, is_real: false, parts })?)
 }
 
 /// Reads frames of a signal, each `step` behind the one before, and multiplies them by a window.
@@ -373,92 +523,6 @@ fn cut_frames(
     cx.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
 }
 
-fn mel_weights(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
-    let mut numbers = Vec::new();
-    for (index, name) in ["num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"].iter().enumerate() {
-        match cx.floats(node.input(index)?)?.as_deref() {
-            Some([number]) => numbers.push(*number),
-            _ => return unsupported(format!("`{name}` is no constant")),
-        }
-    }
-    let [bins, length, rate, low, high] = numbers[..] else { return invalid("there are too few inputs") };
-    let (bins, rows) = (bins as i64, length as i64 / 2 + 1);
-    if bins < 1 || length < 1.0 || rate <= 0.0 || bins.saturating_mul(rows) > MATRIX {
-        return invalid(format!("{bins} bins of a transform of length {length} at a rate of {rate} Hz"));
-    }
-    let weights = mel_table([length, rate, low, high], bins, rows);
-    let ty = node.data_type("output_datatype")?.unwrap_or(DataType::F32);
-    let table = table("mel", &weights, &[rows, bins], if ty == DataType::F64 { ty } else { DataType::F32 });
-    one(cx.cast(&table, ty)?)
-}
-
-/// The triangles of mel filters, by rows of a spectrum.
-fn mel_table([length, rate, low, high]: [f64; 4], bins: i64, rows: i64) -> Vec<f64> {
-    let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
-    let step = (mel(high) - mel(low)) / (bins + 2) as f64;
-    let edges: Vec<i64> = (0..bins + 2)
-        .map(|index| {
-            let hertz = 700.0 * (10_f64.powf((mel(low) + index as f64 * step) / 2595.0) - 1.0);
-            ((length + 1.0) * hertz / rate).floor() as i64
-        })
-        .collect();
-    let mut weights = vec![0.0; usize::try_from(bins * rows).unwrap_or(0)];
-    for (bin, edges) in edges.windows(3).enumerate() {
-        let &[left, centre, right] = edges else { continue };
-        let mut set = |row: i64, weight: f64| {
-            let place = row.checked_mul(bins).and_then(|start| usize::try_from(start).ok());
-            if let Some(slot) = place.and_then(|start| weights.get_mut(start + bin)) {
-                *slot = weight;
-            }
-        };
-        if left == centre {
-            set(centre, 1.0);
-        } else {
-            (left..=centre).for_each(|row| set(row, (row - left) as f64 / (centre - left) as f64));
-        }
-        (centre..right).for_each(|row| set(row, (right - row) as f64 / (right - centre) as f64));
-    }
-    weights
-}
-
-/// A window: the sum of a constant and cosines of once and twice the angle.
-fn window(cx: &mut Context, node: &Node<'_>, coefficients: [f64; 3]) -> Result<Outputs> {
-    let size = scalar(cx, node.input(0)?, "size")?;
-    let is_periodic = node.int_or("periodic", 1) != 0;
-    let ty = node.data_type("output_datatype")?.unwrap_or(DataType::F32);
-    let work = if ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
-    if let Some(count) = size.as_constant().filter(|count| (0..=MATRIX).contains(count)) {
-        let period = if is_periodic { count } else { count - 1 } as f64;
-        let numbers: Vec<f64> = (0..count)
-            .map(|index| {
-                let angle = 2.0 * PI * index as f64 / period;
-                coefficients[0] + coefficients[1] * angle.cos() + coefficients[2] * (2.0 * angle).cos()
-            })
-            .collect();
-        return one(cx.cast(&table("window", &numbers, &[count], work), ty)?);
-    }
-    let total = cx.index(&size);
-    let element = work.element();
-    one(cx.generate(&[size], ty, |b, at| {
-        let (index, total) = (b.index_cast(at[0], Element::I64), b.index_cast(total, Element::I64));
-        let one = b.int(1, Element::I64);
-        let period = if is_periodic { total } else { b.subi(total, one) };
-        let (index, period) = (b.sitofp(index, element), b.sitofp(period, element));
-        let turn = b.divf(index, period);
-        let mut sum = b.float(coefficients[0], element);
-        for (multiple, coefficient) in [(2.0, coefficients[1]), (4.0, coefficients[2])] {
-            if coefficient != 0.0 {
-                let (factor, coefficient) = (b.float(multiple * PI, element), b.float(coefficient, element));
-                let angle = b.mulf(turn, factor);
-                let cosine = b.cos(angle);
-                let term = b.mulf(cosine, coefficient);
-                sum = b.addf(sum, term);
-            }
-        }
-        if ty.is_float() { sum } else { converted(b, sum, work, ty) }
-    })?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -475,13 +539,4 @@ mod tests {
         assert_eq!(inverse.factor(4, 2, 0, 0, 0), 0.25);
     }
 
-    #[test]
-    fn mel_filters_have_a_peak_of_one() {
-        let (bins, rows) = (8, 9);
-        let weights = mel_table([16.0, 8192.0, 0.0, 4096.0], bins, rows);
-        for bin in 0..8 {
-            let peak = (0..9).map(|row| weights[row * 8 + bin]).fold(0.0, f64::max);
-            assert_eq!(peak, 1.0, "bin {bin}");
-        }
-    }
 }
