@@ -53,7 +53,9 @@ fn has_kernel(types: [DataType; 2], sum: DataType) -> bool {
 impl Context {
     /// Returns a tensor with an extent that is known to be equal to one of its own, which the call checks where the import cannot.
     pub(crate) fn refined(&mut self, x: &Tensor, axis: usize, dim: &Dim, what: &str) -> Result<Tensor> {
-        let Some(known) = x.shape.get(axis).cloned() else { return invalid(format!("{what}: there is no axis {axis}")) };
+        let Some(known) = x.shape.get(axis).cloned() else {
+            return invalid(format!("{what}: there is no axis {axis}"));
+        };
         self.require_equal(&known, dim, what)?;
         if known == *dim || known.as_constant().is_some() {
             return Ok(x.clone());
@@ -187,14 +189,21 @@ impl Context {
         self.contract_mapped([a.0, b.0], maps, shape, sum)
     }
 
-    fn contract_mapped(&mut self, operands: [&Tensor; 2], maps: [Map; 2], shape: &[Dim], sum: DataType) -> Result<Tensor> {
+    fn contract_mapped(
+        &mut self,
+        operands: [&Tensor; 2],
+        maps: [Map; 2],
+        shape: &[Dim],
+        sum: DataType,
+    ) -> Result<Tensor> {
         self.check_shape(sum, shape)?;
         let values = [self.value(operands[0])?, self.value(operands[1])?];
         let types = operands.map(|operand| operand.ty);
         let filled = self.zeros(sum, shape)?;
         let loops = maps[0].dimensions();
-        let iterators: Vec<Iterator> =
-            (0..loops).map(|index| if index < shape.len() { Iterator::Parallel } else { Iterator::Reduction }).collect();
+        let iterators: Vec<Iterator> = (0..loops)
+            .map(|index| if index < shape.len() { Iterator::Parallel } else { Iterator::Reduction })
+            .collect();
         let out = Map::of(loops, &(0..shape.len()).collect::<Vec<_>>());
         let [left, right] = maps;
         let results =

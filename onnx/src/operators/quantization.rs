@@ -67,11 +67,7 @@ fn aligned(cx: &mut Context, node: &Node<'_>, x: &Tensor, parameters: Parameters
     let Parameters { scale, zero } = parameters;
     let block = node.int_or("block_size", 0);
     let reshaped = |cx: &mut Context, shape: &[Dim], x: Tensor| -> Result<Aligned> {
-        Ok(Aligned {
-            x,
-            scale: cx.reshape(scale, shape)?,
-            zero: zero.map(|zero| cx.reshape(zero, shape)).transpose()?,
-        })
+        Ok(Aligned { x, scale: cx.reshape(scale, shape)?, zero: zero.map(|zero| cx.reshape(zero, shape)).transpose()? })
     };
     if scale.count().is(1) && (scale.rank() <= 1 || block <= 0) {
         return reshaped(cx, &[], x.clone());
@@ -84,7 +80,11 @@ fn aligned(cx: &mut Context, node: &Node<'_>, x: &Tensor, parameters: Parameters
         return reshaped(cx, &shape, x.clone());
     }
     if scale.rank() != x.rank() || block <= 0 {
-        return invalid(format!("scales of rank {} for a tensor of rank {} in blocks of {block}", scale.rank(), x.rank()));
+        return invalid(format!(
+            "scales of rank {} for a tensor of rank {} in blocks of {block}",
+            scale.rank(),
+            x.rank()
+        ));
     }
     let (size, blocks) = (Dim::constant(block), scale.shape[at].clone());
     cx.require_equal(&x.shape[at].ceil_div(&size), &blocks, "the number of blocks along the axis")?;
