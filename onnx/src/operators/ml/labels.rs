@@ -13,7 +13,8 @@ use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
     ml("LabelEncoder", 1, |_, _| unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")),
-    ml("LabelEncoder", 2, label_encoder),
+    ml("LabelEncoder", 2, |cx, node| label_encoder(cx, node, false)),
+    ml("LabelEncoder", 4, |cx, node| label_encoder(cx, node, true)),
     ml("OneHotEncoder", 1, one_hot_encoder),
     ml("CategoryMapper", 1, |_, _| unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")),
 ];
@@ -61,19 +62,22 @@ fn default(cx: &Context, node: &Node<'_>, ty: DataType) -> Result<Scalar> {
     })
 }
 
-/// Compares an element with a key; NaN is equal to NaN.
-fn is_equal(b: &mut Builder, x: Value, key: Value, kind: Kind) -> Value {
+/// Compares an element with a key. NaN may be equal to NaN.
+fn is_equal(b: &mut Builder, x: Value, key: Value, kind: Kind, finds_nan: bool) -> Value {
     if kind != Kind::Float {
         return b.cmpi(IntPredicate::Equal, x, key);
     }
     let is_same = b.cmpf(FloatPredicate::OrderedEqual, x, key);
+    if !finds_nan {
+        return is_same;
+    }
     let (x_missing, key_missing) = (b.cmpf(FloatPredicate::Unordered, x, x), b.cmpf(FloatPredicate::Unordered, key, key));
     let both_missing = b.andi(x_missing, key_missing);
     b.ori(is_same, both_missing)
 }
 
-/// Replaces keys by values. Of equal keys, the first counts.
-fn label_encoder(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+/// Replaces keys by values. Of equal keys, the first counts. From version 4 on, a key may be NaN.
+fn label_encoder(cx: &mut Context, node: &Node<'_>, finds_nan: bool) -> Result<Outputs> {
     let x = node.input(0)?;
     let (keys, values) = (list(cx, node, "keys")?, list(cx, node, "values")?);
     if x.ty != keys.ty || keys.shape != values.shape {
@@ -97,7 +101,7 @@ fn label_encoder(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let (keys, values) = (cx.reverse(&keys, &[0])?, cx.reverse(&values, &[0])?);
     let operands = [cx.value(x)?, cx.value(&keys)?, cx.value(&values)?];
     let results = cx.b.generic(&operands, &[filled], &maps, &iterators, |b, x| {
-        let is_equal = is_equal(b, x[0], x[1], kind);
+        let is_equal = is_equal(b, x[0], x[1], kind, finds_nan);
         vec![b.select(is_equal, x[2], x[3])]
     });
     one(cx.tensor(results.first().copied().unwrap_or(filled), ty, x.shape.clone())?)
