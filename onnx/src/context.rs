@@ -102,6 +102,11 @@ impl Context {
         }
     }
 
+    /// Forgets the values of a function that has ended.
+    pub(crate) fn forget_values(&mut self) {
+        self.scopes = vec![Scope::default()];
+    }
+
     /// Opens a region, in which values of the regions around it can be used.
     pub(crate) fn open_region(&mut self) {
         self.b.open_region();
@@ -295,7 +300,7 @@ impl Context {
                 match operation {
                     Operation::FloorDiv if divisor.is_some_and(|divisor| divisor > 0) => self.b.floordivsi(a, b),
                     // A tensor without elements: 0 by 0 is 0.
-                    Operation::FloorDiv => {
+                    Operation::FloorDiv | Operation::Ratio => {
                         let one = self.b.index(1);
                         let positive = self.b.maxsi(b, one);
                         self.b.floordivsi(a, positive)
@@ -477,17 +482,7 @@ impl Context {
         }
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
-            let value = match element {
-                Scalar::Int(dim) => {
-                    let index = self.index(dim);
-                    self.b.index_cast(index, Element::I64)
-                }
-                Scalar::Float(value) => self.b.float(*value, tensor.ty.element()),
-            };
-            values.push(match (self.b.element_of(value), tensor.ty.element()) {
-                (Element::Int(from), Element::Int(to)) if from > to => self.b.trunci(value, Element::Int(to)),
-                _ => value,
-            });
+            values.push(self.scalar(element, tensor.ty)?);
         }
         Ok(self.b.from_elements(&values, &extents))
     }

@@ -37,6 +37,8 @@ pub(crate) enum Operation {
     Max,
     /// A product that is not expanded.
     Product,
+    /// The exact quotient by a positive constant, which only elements of floats have.
+    Ratio,
 }
 
 /// The most terms of a product that is expanded.
@@ -60,7 +62,7 @@ impl Dim {
 
     /// Returns true if no term can be negative. False says nothing.
     pub(crate) fn is_nonnegative(&self) -> bool {
-        self.terms().iter().all(|(atoms, coefficient)| *coefficient >= 0 && atoms.iter().all(Atom::is_nonnegative))
+        self.lower_bound().is_some_and(|bound| bound >= 0)
     }
 
     fn atom(atom: Atom) -> Dim {
@@ -167,7 +169,28 @@ impl Dim {
         if let Some(exact) = self.exact_quotient(divisor) {
             return exact;
         }
-        Dim::atom(Atom::Operation(Operation::FloorDiv, self.clone(), divisor.clone()))
+        let (whole, rest) = match divisor.as_constant() {
+            Some(number) if number > 1 => self.multiples(number),
+            _ => (Dim::constant(0), self.clone()),
+        };
+        if rest.as_constant().is_some() && divisor.as_constant().is_some() {
+            // Less than the divisor, which is a constant.
+            return whole;
+        }
+        whole.plus(&Dim::atom(Atom::Operation(Operation::FloorDiv, rest, divisor.clone())))
+    }
+
+    /// Splits into a multiple of a number, which is returned as the quotient, and the rest: so that `(n - 1) / 2 + 1` and `(n + 1) / 2`
+    /// are equal. The constant of the rest is not negative and less than the number.
+    fn multiples(&self, number: i64) -> (Dim, Dim) {
+        let (mut whole, mut rest) = (Vec::new(), Vec::new());
+        for (atoms, coefficient) in self.terms() {
+            let left = if atoms.is_empty() { coefficient.rem_euclid(number) } else { coefficient % number };
+            let left = if left != 0 && !atoms.is_empty() { *coefficient } else { left };
+            whole.push((atoms.clone(), (coefficient.saturating_sub(left)) / number));
+            rest.push((atoms.clone(), left));
+        }
+        (Dim::collected(whole), Dim::collected(rest))
     }
 
     /// The quotient, rounded up.
@@ -222,13 +245,95 @@ impl Dim {
             Some(0) => self.clone(),
             Some(difference) if difference.cmp(&0) == wanted => self.clone(),
             Some(_) => other.clone(),
-            None if difference.is_nonnegative() => if wanted == Ordering::Greater { self.clone() } else { other.clone() },
-            None if other.minus(self).is_nonnegative() => if wanted == Ordering::Greater { other.clone() } else { self.clone() },
             None => {
-                let (a, b) = if self <= other { (self, other) } else { (other, self) };
-                Dim::atom(Atom::Operation(operation, a.clone(), b.clone()))
+                let (greater, less) = match (self.is_not_less(other), other.is_not_less(self)) {
+                    (true, _) => (self, other),
+                    (_, true) => (other, self),
+                    _ => {
+                        let (a, b) = if self <= other { (self, other) } else { (other, self) };
+                        return Dim::atom(Atom::Operation(operation, a.clone(), b.clone()));
+                    }
+                };
+                if wanted == Ordering::Greater { greater.clone() } else { less.clone() }
             }
         }
+    }
+
+    /// Returns true if the value cannot be below another's. False says nothing.
+    fn is_not_less(&self, other: &Dim) -> bool {
+        if self.minus(other).is_nonnegative() {
+            return true;
+        }
+        let is_at_least = |a: &Dim, b: &Dim| a.minus(b).is_nonnegative();
+        let of_other = match other.as_operation() {
+            Some((Operation::Max, a, b)) => is_at_least(self, a) && is_at_least(self, b),
+            Some((Operation::Min, a, b)) => is_at_least(self, a) || is_at_least(self, b),
+            _ => false,
+        };
+        of_other
+            || match self.as_operation() {
+                Some((Operation::Max, a, b)) => is_at_least(a, other) || is_at_least(b, other),
+                Some((Operation::Min, a, b)) => is_at_least(a, other) && is_at_least(b, other),
+                _ => false,
+            }
+    }
+
+    /// Returns the operation if the expression is nothing else.
+    fn as_operation(&self) -> Option<(Operation, &Dim, &Dim)> {
+        match self.terms() {
+            [(atoms, 1)] => match &**atoms {
+                [Atom::Operation(operation, a, b)] => Some((*operation, a, b)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The exact quotient by a constant other than 0, as an element of floats.
+    #[must_use]
+    pub(crate) fn ratio(&self, divisor: i64) -> Option<Dim> {
+        let negative = Dim::constant(-1);
+        let (numerator, divisor) =
+            if divisor < 0 { (self.times(&negative), divisor.checked_neg()?) } else { (self.clone(), divisor) };
+        let common = numerator.terms().iter().fold(divisor, |common, term| gcd(common, term.1));
+        let numerator = numerator.exact_quotient(&Dim::constant(common))?;
+        let divisor = divisor.checked_div(common)?;
+        if divisor == 1 {
+            return Some(numerator);
+        }
+        Some(Dim::atom(Atom::Operation(Operation::Ratio, numerator, Dim::constant(divisor))))
+    }
+
+    /// Returns an element of floats as the quotient of an expression and a positive constant.
+    #[must_use]
+    pub(crate) fn as_ratio(&self) -> (Dim, i64) {
+        if let [(atoms, 1)] = self.terms()
+            && let [Atom::Operation(Operation::Ratio, numerator, divisor)] = &**atoms
+        {
+            return (numerator.clone(), divisor.as_constant().unwrap_or(1));
+        }
+        (self.clone(), 1)
+    }
+
+    /// Returns a number that the value is not below, if one is known. Symbols are not negative.
+    #[must_use]
+    pub(crate) fn lower_bound(&self) -> Option<i64> {
+        self.terms().iter().try_fold(0_i64, |sum, (atoms, coefficient)| {
+            let mut bound = *coefficient;
+            if bound < 0 && !atoms.is_empty() {
+                return None;
+            }
+            match &**atoms {
+                // A single atom may be bounded by a negative number.
+                [only] => bound = bound.checked_mul(only.lower_bound()?)?,
+                several => {
+                    for atom in several {
+                        bound = bound.checked_mul(atom.lower_bound().filter(|bound| *bound >= 0)?)?;
+                    }
+                }
+            }
+            sum.checked_add(bound)
+        })
     }
 
     /// The product of several.
@@ -257,13 +362,33 @@ impl Dim {
     }
 }
 
+/// The greatest common divisor; that of 0 and 0 is 1.
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a.max(1)).unwrap_or(1)
+}
+
 impl Atom {
-    fn is_nonnegative(&self) -> bool {
+    fn lower_bound(&self) -> Option<i64> {
         match self {
-            Atom::Symbol(_) => true,
-            Atom::Integer(_) => false,
-            Atom::Operation(Operation::Max, a, b) => a.is_nonnegative() || b.is_nonnegative(),
-            Atom::Operation(_, a, b) => a.is_nonnegative() && b.is_nonnegative(),
+            Atom::Symbol(_) => Some(0),
+            Atom::Integer(_) => None,
+            Atom::Operation(operation, a, b) => {
+                let (x, y) = (a.lower_bound(), b.lower_bound());
+                match operation {
+                    Operation::Min => Some(x?.min(y?)),
+                    Operation::Max => x.max(y),
+                    Operation::FloorDiv => match b.as_constant() {
+                        Some(divisor) if divisor > 0 => Some(x?.div_euclid(divisor)),
+                        _ => (x? >= 0 && y? >= 0).then_some(0),
+                    },
+                    Operation::Product => (x? >= 0 && y? >= 0).then_some(0),
+                    Operation::Ratio => (x? >= 0).then_some(0),
+                }
+            }
         }
     }
 
@@ -277,6 +402,7 @@ impl Atom {
                     Operation::Min => format!("min({a},{b})"),
                     Operation::Max => format!("max({a},{b})"),
                     Operation::Product => format!("({a})*({b})"),
+                    Operation::Ratio => format!("({a})/{b}"),
                 }
             }
         }
@@ -321,6 +447,27 @@ mod tests {
         assert_eq!(Dim::constant(7).ceil_div(&Dim::constant(2)).as_constant(), Some(4));
         assert_eq!(n().plus(&Dim::constant(1)).floor_div(&Dim::constant(2)).as_constant(), None);
         assert_eq!(n().times(&four).modulo(&four).as_constant(), Some(0));
+        let (one, two) = (Dim::constant(1), Dim::constant(2));
+        assert_eq!(n().minus(&one).floor_div(&two).plus(&one), n().plus(&one).floor_div(&two));
+        assert_eq!(n().times(&four).plus(&Dim::symbol(1)).floor_div(&two), n().times(&two).plus(&Dim::symbol(1).floor_div(&two)));
+    }
+
+    #[test]
+    fn ratios_are_reduced() {
+        let half = n().ratio(2).unwrap_or_else(n);
+        assert_eq!(half.as_ratio(), (n(), 2));
+        assert_eq!(n().times(&Dim::constant(6)).ratio(-2), Some(n().times(&Dim::constant(-3))));
+        assert_eq!(n().times(&Dim::constant(6)).ratio(4).map(|ratio| ratio.as_ratio()), Some((n().times(&Dim::constant(3)), 2)));
+    }
+
+    #[test]
+    fn lower_bounds_assume_symbols_that_are_not_negative() {
+        let less = n().minus(&Dim::constant(2));
+        assert_eq!(n().lower_bound(), Some(0));
+        assert_eq!(less.lower_bound(), Some(-2));
+        assert_eq!(Dim::constant(3).minus(&n()).lower_bound(), None);
+        assert_eq!(less.floor_div(&Dim::constant(2)).plus(&Dim::constant(1)).lower_bound(), Some(0));
+        assert_eq!(less.at_least(&Dim::constant(0)).lower_bound(), Some(0));
     }
 
     #[test]

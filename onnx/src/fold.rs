@@ -2,6 +2,7 @@
 
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
+use crate::elements::decode_f8;
 use crate::tensor::Scalar;
 
 /// Converts elements as ONNX's `Cast` does; `None` if one cannot be converted now.
@@ -10,40 +11,53 @@ pub(crate) fn cast(elements: &[Scalar], from: DataType, to: DataType) -> Option<
 }
 
 fn cast_one(element: &Scalar, from: DataType, to: DataType) -> Option<Scalar> {
+    let int = |value: i64| Some(Scalar::Int(Dim::constant(value)));
     match (element, to.kind()) {
-        (Scalar::Int(dim), Kind::Signed) if to.bits() >= 32 && from.bits() >= 32 => {
-            // Extents of tensors fit in 32 bits, or the tensor does not fit in memory.
-            match dim.as_constant() {
-                Some(value) => Some(Scalar::Int(Dim::constant(wrapped(value, to)))),
-                None => Some(element.clone()),
+        (Scalar::Int(dim), kind) => match (dim.as_constant(), kind) {
+            (Some(value), Kind::Signed | Kind::Unsigned) => int(wrapped(value, to)),
+            (Some(value), Kind::Bool) => int(i64::from(value != 0)),
+            (Some(value), Kind::Float) => {
+                let value = if from == DataType::U64 { value.cast_unsigned() as f64 } else { value as f64 };
+                rounded(value, to).map(Scalar::Float)
             }
-        }
-        (Scalar::Int(dim), Kind::Signed | Kind::Unsigned) => {
-            Some(Scalar::Int(Dim::constant(wrapped(dim.as_constant()?, to))))
-        }
-        (Scalar::Int(dim), Kind::Bool) => Some(Scalar::Int(Dim::constant(i64::from(dim.as_constant()? != 0)))),
-        (Scalar::Int(dim), Kind::Float) => {
-            let value = dim.as_constant()?;
-            let value = if from == DataType::U64 { value.cast_unsigned() as f64 } else { value as f64 };
-            rounded(value, to).map(Scalar::Float)
-        }
+            // Extents of tensors fit in 32 bits, or the tensor does not fit in memory.
+            (None, _) if to.bits() < 32 || from.bits() < 32 => None,
+            (None, Kind::Float) => Some(element.clone()),
+            (None, _) => match dim.as_ratio() {
+                (_, 1) => Some(element.clone()),
+                // Cut, which is rounded down if it is not negative.
+                (numerator, divisor) if numerator.lower_bound().is_some_and(|bound| bound >= 0) => {
+                    Some(Scalar::Int(numerator.floor_div(&Dim::constant(divisor))))
+                }
+                _ => None,
+            },
+        },
         (Scalar::Float(value), Kind::Float) => rounded(*value, to).map(Scalar::Float),
-        (Scalar::Float(value), Kind::Bool) => Some(Scalar::Int(Dim::constant(i64::from(*value != 0.0)))),
+        (Scalar::Float(value), Kind::Bool) => int(i64::from(*value != 0.0)),
         (Scalar::Float(value), Kind::Signed | Kind::Unsigned) => {
             let cut = value.trunc();
-            (cut.abs() < 9.0e18).then(|| Scalar::Int(Dim::constant(wrapped(cut as i64, to))))
+            if cut.abs() < 9.0e18 { int(wrapped(cut as i64, to)) } else { None }
         }
     }
 }
 
-/// Rounds to a float type; `None` for those that are not computed here.
+/// Rounds to a float type; those of 8 bits saturate.
 pub(crate) fn rounded(value: f64, ty: DataType) -> Option<f64> {
     match ty {
         DataType::F64 => Some(value),
         DataType::F32 => Some(f64::from(value as f32)),
         DataType::F16 => Some(half::f16::from_f64(value).to_f64()),
         DataType::Bf16 => Some(half::bf16::from_f64(value).to_f64()),
-        _ => None,
+        _ if value.is_nan() => Some(value),
+        _ => {
+            // The nearest; of two the one whose last bit is 0.
+            // Infinities are beyond the greatest.
+            let magnitude = value.abs().min(1e6);
+            let distance = |bits: u8| (decode_f8(bits, ty) - magnitude).abs();
+            let finite = (0..=0x7F_u8).filter(|bits| decode_f8(*bits, ty).is_finite());
+            let nearest = finite.min_by(|x, y| distance(*x).total_cmp(&distance(*y)).then((x & 1).cmp(&(y & 1))));
+            nearest.map(|bits| decode_f8(bits, ty).copysign(value))
+        }
     }
 }
 
@@ -83,4 +97,30 @@ pub(crate) fn remapped(
         }
     }
     Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_of_8_bits_round_to_even_and_saturate() {
+        let ty = DataType::F8E4M3FN;
+        assert_eq!(rounded(1e9, ty), Some(448.0));
+        assert_eq!(rounded(-464.0, ty), Some(-448.0));
+        assert_eq!(rounded(1.0625, ty), Some(1.0));
+        assert_eq!(rounded(1.1875, ty), Some(1.25));
+        assert_eq!(rounded(f64::INFINITY, DataType::F8E5M2), Some(57344.0));
+    }
+
+    #[test]
+    fn symbolic_elements_are_cut() {
+        let n = Dim::symbol(0);
+        let half = Scalar::Int(n.ratio(2).unwrap_or_else(|| n.clone()));
+        let cut = cast(&[half], DataType::F32, DataType::I64);
+        assert_eq!(cut, Some(vec![Scalar::Int(n.floor_div(&Dim::constant(2)))]));
+        let below = Scalar::Int(n.minus(&Dim::constant(3)).ratio(2).unwrap_or_else(|| n.clone()));
+        assert_eq!(cast(&[below], DataType::F32, DataType::I64), None);
+        assert_eq!(cast(&[Scalar::Float(-1.5)], DataType::F32, DataType::U8), Some(vec![Scalar::Int(Dim::constant(255))]));
+    }
 }

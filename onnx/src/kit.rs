@@ -3,11 +3,15 @@
 use std::rc::Rc;
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, Expression, Extent, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
+use incarnate_mlir::{Builder, Element, Expression, Extent, IntPredicate, Iterator, Map, Type, Value};
 
 use crate::context::Context;
-use crate::data_type::{DataType, Kind};
+#[allow(unused_imports, reason = "lowerings take conversions from here")]
+pub(crate) use crate::convert::{converted, narrowed, truncated, widened};
+use crate::convert::converted_stored;
+use crate::data_type::DataType;
 use crate::dim::Dim;
+use crate::elements::encode;
 use crate::node::{invalid, unsupported};
 use crate::tensor::{Constant, Data, Scalar, Tensor};
 
@@ -123,18 +127,53 @@ impl Context {
         shape: &[Dim],
         body: impl FnOnce(&mut Builder, &[Value]) -> Value,
     ) -> Result<Tensor> {
+        self.map_as(inputs, ty, shape, View::Numbers, |b, x| {
+            let result = body(b, x);
+            narrowed(b, result, ty)
+        })
+    }
+
+    /// [`Context::map_to`] for bodies that only choose elements: they see floats narrower than 32 bits as integers of their bits.
+    pub(crate) fn choose_to(
+        &mut self,
+        inputs: &[&Tensor],
+        ty: DataType,
+        shape: &[Dim],
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Result<Tensor> {
+        self.map_as(inputs, ty, shape, View::Bits, |b, x| {
+            let result = body(b, x);
+            if b.element_of(result) == ty.element() { result } else { b.bitcast(result, ty.element()) }
+        })
+    }
+
+    /// [`Context::map_to`] whose body returns elements as they are stored.
+    fn map_as(
+        &mut self,
+        inputs: &[&Tensor],
+        ty: DataType,
+        shape: &[Dim],
+        view: View,
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Result<Tensor> {
         self.check_shape(ty, shape)?;
         let (mut values, mut maps, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for input in inputs {
-            let scalar = self.elements_of_splat(input)?;
-            if let Some(scalar) = scalar {
-                sources.push(Read::Splat(scalar, input.ty));
-                continue;
+            match self.splat_element(input)? {
+                Some(Scalar::Int(dim)) if dim.as_constant().is_none() => {
+                    sources.push(Read::Outer(self.scalar(&Scalar::Int(dim), input.ty)?));
+                    continue;
+                }
+                Some(scalar) if view == View::Numbers || encode(&scalar, input.ty).is_some() => {
+                    sources.push(Read::Splat(scalar, input.ty, view));
+                    continue;
+                }
+                _ => {}
             }
             let value = self.value(input)?;
             match self.access(&input.shape, shape) {
                 Access::Mapped(map) => {
-                    sources.push(Read::Argument(values.len(), input.ty));
+                    sources.push(Read::Argument(values.len(), input.ty, view));
                     values.push(value);
                     maps.push(map);
                 }
@@ -147,7 +186,7 @@ impl Context {
                             Position::First => (usize::MAX, None),
                         })
                         .collect();
-                    sources.push(Read::Extracted(value, positions, input.ty));
+                    sources.push(Read::Extracted(value, positions, input.ty, view));
                 }
             }
         }
@@ -157,24 +196,24 @@ impl Context {
         let iterators = vec![Iterator::Parallel; shape.len()];
         let results = self.b.generic(&values, &[empty], &maps, &iterators, |b, arguments| {
             let elements: Vec<Value> = sources.iter().map(|source| source.read(b, arguments)).collect();
-            let result = body(b, &elements);
-            vec![narrowed(b, result, ty)]
+            vec![body(b, &elements)]
         });
         self.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
     }
 
-    /// Returns the element of a small constant whose elements are all the same.
-    fn elements_of_splat(&mut self, tensor: &Tensor) -> Result<Option<f64>> {
-        if tensor.ty.is_float() || tensor.ty.bits() <= 32 {
-            if matches!(tensor.data, Data::Value(_)) || tensor.count().as_constant().is_none_or(|count| count > 64) {
-                return Ok(None);
-            }
-            return Ok(self.floats(tensor)?.and_then(|elements| {
-                let (first, rest) = elements.split_first()?;
-                rest.iter().all(|other| other.to_bits() == first.to_bits()).then_some(*first)
-            }));
+    /// Returns the element of a small tensor whose elements are known to be the same.
+    fn splat_element(&mut self, tensor: &Tensor) -> Result<Option<Scalar>> {
+        if matches!(tensor.data, Data::Value(_)) || tensor.count().as_constant().is_none_or(|count| count > 64) {
+            return Ok(None);
         }
-        Ok(None)
+        let same = |x: &Scalar, y: &Scalar| match (x, y) {
+            (Scalar::Float(x), Scalar::Float(y)) => x.to_bits() == y.to_bits(),
+            _ => x == y,
+        };
+        Ok(self.elements(tensor)?.and_then(|elements| {
+            let (first, rest) = elements.split_first()?;
+            rest.iter().all(|other| same(first, other)).then(|| first.clone())
+        }))
     }
 
     /// Computes each element of a tensor of its position. The body gets the positions along the dimensions, and returns an element of
@@ -234,6 +273,15 @@ impl Context {
     pub(crate) fn scalar(&mut self, scalar: &Scalar, ty: DataType) -> Result<Value> {
         Ok(match scalar {
             Scalar::Float(value) => self.b.float(*value, ty.element()),
+            Scalar::Int(dim) if ty.is_float() => {
+                let (numerator, denominator) = dim.as_ratio();
+                let index = self.index(&numerator);
+                let wide = self.b.index_cast(index, Element::I64);
+                let quotient = self.b.sitofp(wide, ty.computed().element());
+                let divisor = self.b.float(denominator as f64, ty.computed().element());
+                let quotient = if denominator == 1 { quotient } else { self.b.divf(quotient, divisor) };
+                narrowed(&mut self.b, quotient, ty)
+            }
             Scalar::Int(dim) => match dim.as_constant() {
                 Some(value) => self.b.int(value, ty.element()),
                 None => {
@@ -260,16 +308,23 @@ impl Context {
 
     /// Converts elements as ONNX's `Cast` does.
     pub(crate) fn cast(&mut self, input: &Tensor, ty: DataType) -> Result<Tensor> {
+        self.cast_as(input, ty, true)
+    }
+
+    /// [`Context::cast`], where floats of 8 bits saturate or not.
+    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, saturates: bool) -> Result<Tensor> {
         let from = input.ty;
         if from == ty {
             return Ok(input.clone());
         }
-        if let Some(elements) = self.elements(input)?
+        if saturates
+            && let Some(elements) = self.elements(input)?
             && let Some(cast) = crate::fold::cast(&elements, from, ty)
         {
             return Ok(Tensor::of_elements(ty, input.shape.clone(), cast));
         }
-        self.map(&[input], ty, |b, x| converted(b, x[0], from, ty))
+        let shape = input.shape.clone();
+        self.map_as(&[input], ty, &shape, View::Numbers, |b, x| converted_stored(b, x[0], from, ty, saturates))
     }
 
     /// Broadcasts a tensor to a shape.
@@ -286,7 +341,7 @@ impl Context {
         if let Some(known) = self.rearranged(input, shape, source)? {
             return Ok(known);
         }
-        self.map_to(&[input], input.ty, shape, |_, x| x[0])
+        self.choose_to(&[input], input.ty, shape, |_, x| x[0])
     }
 
     /// Permutes dimensions: dimension `i` of the result is `permutation[i]` of the input.
@@ -559,30 +614,50 @@ impl Context {
     }
 }
 
+/// How a body sees elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// As the type that arithmetic has.
+    Numbers,
+    /// Floats narrower than 32 bits as their bits.
+    Bits,
+}
+
+impl View {
+    fn of(self, b: &mut Builder, raw: Value, ty: DataType) -> Value {
+        match self {
+            View::Numbers => widened(b, raw, ty),
+            View::Bits if ty.computed() == ty => raw,
+            View::Bits => b.bitcast(raw, Element::Int(ty.bits() as u8)),
+        }
+    }
+}
+
 /// Where an element of an operand is.
 enum Read {
-    Argument(usize, DataType),
-    Extracted(Value, Vec<(usize, Option<Value>)>, DataType),
-    Splat(f64, DataType),
+    Argument(usize, DataType, View),
+    Extracted(Value, Vec<(usize, Option<Value>)>, DataType, View),
+    /// A constant.
+    Splat(Scalar, DataType, View),
+    /// A scalar that is computed before the loop nest.
+    Outer(Value),
 }
 
 impl Read {
     fn read(&self, b: &mut Builder, arguments: &[Value]) -> Value {
         match self {
-            Read::Argument(index, ty) => {
-                match arguments.get(*index) {
-                    Some(raw) => widened(b, *raw, *ty),
-                    None => b.index(0),
-                }
+            Read::Argument(index, ty, view) => match arguments.get(*index) {
+                Some(raw) => view.of(b, *raw, *ty),
+                None => b.index(0),
+            },
+            Read::Outer(value) => *value,
+            Read::Splat(scalar, ty, View::Bits) if ty.computed() != *ty => {
+                let bits = encode(scalar, *ty).unwrap_or(0);
+                b.int(bits.cast_signed(), Element::Int(ty.bits() as u8))
             }
-            Read::Splat(value, ty) => {
-                if ty.is_float() {
-                    b.float(*value, ty.computed().element())
-                } else {
-                    b.int(*value as i64, ty.element())
-                }
-            }
-            Read::Extracted(tensor, positions, ty) => {
+            Read::Splat(Scalar::Float(value), ty, _) => b.float(*value, ty.computed().element()),
+            Read::Splat(Scalar::Int(dim), ty, _) => b.int(dim.as_constant().unwrap_or(0), ty.element()),
+            Read::Extracted(tensor, positions, ty, view) => {
                 let indices: Vec<Value> = positions
                     .iter()
                     .map(|(dimension, extent)| match extent {
@@ -595,7 +670,8 @@ impl Read {
                         }
                     })
                     .collect();
-                read(b, *tensor, &indices, *ty)
+                let raw = b.extract(*tensor, &indices);
+                view.of(b, raw, *ty)
             }
         }
     }
@@ -605,106 +681,6 @@ impl Read {
 pub(crate) fn read(b: &mut Builder, tensor: Value, indices: &[Value], ty: DataType) -> Value {
     let raw = b.extract(tensor, indices);
     widened(b, raw, ty)
-}
-
-/// Converts an element to the type that arithmetic has.
-pub(crate) fn widened(b: &mut Builder, element: Value, ty: DataType) -> Value {
-    if ty.computed() == ty { element } else { b.extf(element, Element::F32) }
-}
-
-/// Converts an element from the type that arithmetic has; floats of 8 bits saturate as ONNX's do.
-pub(crate) fn narrowed(b: &mut Builder, element: Value, ty: DataType) -> Value {
-    if ty.computed() == ty || b.element_of(element) == ty.element() { element } else { b.truncf(element, ty.element()) }
-}
-
-/// Cuts the fraction of a float.
-pub(crate) fn truncated(b: &mut Builder, x: Value) -> Value {
-    let element = b.element_of(x);
-    let zero = b.float(0.0, element);
-    let is_negative = b.cmpf(FloatPredicate::OrderedLess, x, zero);
-    let (up, down) = (b.ceil(x), b.floor(x));
-    b.select(is_negative, up, down)
-}
-
-/// Converts an element of the type that arithmetic has for `from` to that for `to`, as ONNX's `Cast` does: floats are cut, and integers
-/// wrap.
-pub(crate) fn converted(b: &mut Builder, x: Value, from: DataType, to: DataType) -> Value {
-    let (source, target) = (from.computed(), to.computed());
-    let element = target.element();
-    match (source.kind(), target.kind()) {
-        _ if source == target => x,
-        (Kind::Float, Kind::Float) if element.bits() > source.bits() => b.extf(x, element),
-        (Kind::Float, Kind::Float) => b.truncf(x, element),
-        (Kind::Float, Kind::Bool) => {
-            let zero = b.float(0.0, source.element());
-            b.cmpf(FloatPredicate::UnorderedNotEqual, x, zero)
-        }
-        (_, Kind::Bool) => {
-            let zero = b.int(0, source.element());
-            b.cmpi(IntPredicate::NotEqual, x, zero)
-        }
-        (Kind::Float, Kind::Unsigned) if to.bits() == 64 => {
-            // Beyond the range of signed integers, the upper bit is added behind the conversion.
-            let half = b.float(9_223_372_036_854_775_808.0, source.element());
-            let is_large = b.cmpf(FloatPredicate::OrderedGreaterEqual, x, half);
-            let lowered = b.subf(x, half);
-            let small = b.select(is_large, lowered, x);
-            let cut = truncated(b, small);
-            let bits = b.fptosi(cut, Element::I64);
-            let sign = b.int(i64::MIN, Element::I64);
-            let raised = b.xori(bits, sign);
-            b.select(is_large, raised, bits)
-        }
-        (Kind::Float, _) => {
-            let cut = truncated(b, x);
-            let wide = if to.bits() <= 16 { Element::I32 } else { Element::I64 };
-            let bits = b.fptosi(cut, wide);
-            wrapped(b, bits, to)
-        }
-        (Kind::Bool, Kind::Float) => b.uitofp(x, element),
-        (Kind::Unsigned, Kind::Float) => unsigned_to_float(b, x, source, element),
-        (Kind::Signed, Kind::Float) => b.sitofp(x, element),
-        (Kind::Bool | Kind::Unsigned, _) if element.bits() > b.element_of(x).bits() => b.extui(x, element),
-        (Kind::Signed, _) if element.bits() > b.element_of(x).bits() => {
-            let wide = b.extsi(x, element);
-            wrapped(b, wide, to)
-        }
-        _ => wrapped(b, x, to),
-    }
-}
-
-/// Converts an integer without a sign to a float.
-fn unsigned_to_float(b: &mut Builder, x: Value, from: DataType, to: Element) -> Value {
-    if from.bits() < 64 {
-        let wide = b.extui(x, Element::I64);
-        return b.sitofp(wide, to);
-    }
-    // Halved with the lowest bit kept, so that the sum rounds as the whole does.
-    let (one, zero) = (b.int(1, Element::I64), b.int(0, Element::I64));
-    let (upper, lowest) = (b.shrui(x, one), b.andi(x, one));
-    let half = b.ori(upper, lowest);
-    let (halved, whole) = (b.sitofp(half, to), b.sitofp(x, to));
-    let doubled = b.addf(halved, halved);
-    let is_large = b.cmpi(IntPredicate::SignedLess, x, zero);
-    b.select(is_large, doubled, whole)
-}
-
-/// Keeps the low bits of an integer, extended to the element of the type.
-fn wrapped(b: &mut Builder, x: Value, to: DataType) -> Value {
-    let element = to.element();
-    let narrow = if b.element_of(x).bits() > element.bits() { b.trunci(x, element) } else { x };
-    match to {
-        DataType::U4 => {
-            let mask = b.int(15, element);
-            b.andi(narrow, mask)
-        }
-        DataType::I4 => {
-            let four = b.int(4, element);
-            let shifted = b.shli(narrow, four);
-            b.shrsi(shifted, four)
-        }
-        _ => narrow,
-    }
 }
 
 /// The positions of the dimensions of a tensor that a list of axes does not name.

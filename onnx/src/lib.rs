@@ -17,11 +17,14 @@
 //! that the arithmetic on shapes that models contain becomes arithmetic on extents. Each operator is a row of a table and a function.
 
 mod context;
+mod convert;
 mod data_type;
 mod dim;
 mod elements;
 mod fold;
+mod functions;
 mod import;
+mod interface;
 mod kit;
 mod limits;
 mod model;
@@ -32,6 +35,9 @@ mod reshape;
 mod summary;
 mod tensor;
 mod weights;
+
+#[cfg(test)]
+mod tests;
 
 pub use context::SCOPE;
 pub use data_type::DataType;

@@ -6,7 +6,7 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, M
 use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
+use crate::convert::{narrowed, narrowed_to, widened};
 use crate::node::{invalid, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
@@ -301,16 +301,22 @@ pub(super) fn contraction(
         let product = b.mulf(x0, x1);
         vec![b.addf(x[2], product)]
     });
-    cx.tensor(sums.first().copied().unwrap_or(filled), ty, shape.to_vec())
+    let mut sum = sums.first().copied().unwrap_or(filled);
+    // With loop nests behind it in one dispatch, a product of extents that are not known gets a buffer of a size that is not known, which
+    // VMVX lacks.
+    if shape.iter().any(|dim| dim.as_constant().is_none()) {
+        sum = cx.b.barrier(sum);
+    }
+    cx.tensor(sum, ty, shape.to_vec())
 }
 
-/// Converts a float to another type of float.
+/// Converts a float of 32 or 64 bits to another of them.
 pub(super) fn converted_float(b: &mut Builder, x: Value, to: Element) -> Value {
     let from = b.element_of(x);
     match (from.bits(), to.bits()) {
         _ if from == to => x,
         (from, to_bits) if from < to_bits => b.extf(x, to),
-        _ => b.truncf(x, to),
+        _ => narrowed_to(b, x, DataType::F32, false),
     }
 }
 

@@ -1,10 +1,13 @@
 //! The table of operators: a row for each form of an operator, one file for each family.
 
 mod activation;
+mod activations;
 mod attention;
 mod attention_core;
 mod batch_normalization;
+mod casts;
 mod choice;
+mod comparisons;
 mod contraction;
 mod contrib;
 mod contrib_attention;
@@ -23,10 +26,15 @@ mod fused_normalization;
 mod gather;
 mod grid_sample;
 mod grouped_attention;
+mod integer_reductions;
+mod known;
 mod linear_attention;
 mod local_normalization;
 mod losses;
+mod math;
+mod ml;
 mod nests;
+mod ngrams;
 mod normalization;
 mod order;
 mod padding;
@@ -85,9 +93,12 @@ const fn onnx(name: &'static str, since: i64, lower: fn(&mut Context, &Node<'_>)
 
 /// The rows of all families.
 const FAMILIES: &[&[Row]] = &[
+    activations::ROWS,
     attention::ROWS,
     batch_normalization::ROWS,
+    casts::ROWS,
     choice::ROWS,
+    comparisons::ROWS,
     contrib::ROWS,
     contrib_attention::ROWS,
     control::ROWS,
@@ -107,6 +118,8 @@ const FAMILIES: &[&[Row]] = &[
     linear_attention::ROWS,
     local_normalization::ROWS,
     losses::ROWS,
+    math::ROWS,
+    ngrams::ROWS,
     normalization::ROWS,
     order::ROWS,
     padding::ROWS,

@@ -33,10 +33,18 @@ pub(super) fn branch<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Out
     }
     let condition = condition(&mut import.cx, tensor)?;
     let outer = import.cx.symbol_count();
-    let then = imported(import, then)?;
+    let graph = then;
+    let then = imported(import, graph)?;
     let otherwise = imported(import, otherwise)?;
     if has_unknown(&then.items) || has_unknown(&otherwise.items) {
         return Ok(vec![Item::Unknown; node.output_count()]);
+    }
+    // As where PyTorch removes an extent if it is 1: what follows expects one rank, which is that behind the condition.
+    if then.tensors.iter().zip(&otherwise.tensors).any(|(a, b)| a.rank() != b.rank()) {
+        let reason = "its branches have results of different ranks, and `then_branch` alone is imported";
+        import.cx.b.assert(condition, &format!("the condition of node `{}` (If) is false; {reason}", node.name));
+        import.cx.remarks.push(format!("node `{}` (If): {reason}; a call fails where the condition is false", node.name));
+        return import.graph(graph, Vec::new());
     }
     for (index, (a, b)) in then.items.iter().zip(&otherwise.items).enumerate() {
         check_alike(a, b, &format!("the output {index}, which depends on the condition,"))?;
