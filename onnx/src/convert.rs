@@ -10,6 +10,7 @@ use crate::data_type::{DataType, Kind};
 /// The bits of a float format.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
+    /// The number of bits, with the sign.
     width: u32,
     /// The number of stored bits of the mantissa.
     mantissa: u32,
@@ -32,6 +33,8 @@ impl Layout {
             DataType::F8E4M3FNUZ => layout(8, 3, 8, 0x7F, 0x80, 0x80),
             DataType::F8E5M2 => layout(8, 2, 15, 0x7B, 0x7C, 0x7E),
             DataType::F8E5M2FNUZ => layout(8, 2, 16, 0x7F, 0x80, 0x80),
+            // NaN becomes a negative zero, as others have it.
+            DataType::F4E2M1 => layout(4, 1, 1, 0x7, 0x7, 0x8),
             DataType::F64 => layout(64, 52, 1023, 0x7FEF_FFFF_FFFF_FFFF, 0x7FF0_0000_0000_0000, 0x7FF8_0000_0000_0000),
             _ => layout(32, 23, 127, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000),
         }
@@ -43,7 +46,7 @@ impl Layout {
     }
 
     fn element(self) -> Element {
-        Element::Int(self.width as u8)
+        Element::Int(self.width.max(8) as u8)
     }
 
     /// The bits of a number without its sign.
@@ -100,30 +103,97 @@ pub(crate) fn widened(b: &mut Builder, element: Value, ty: DataType) -> Value {
     match ty {
         _ if ty.computed() == ty => element,
         DataType::Bf16 => b.extf(element, Element::F32),
+        DataType::F8E8M0 => power_of_two(b, element),
         _ => decoded(b, element, ty),
     }
 }
 
 /// Converts an element from the type that arithmetic has; floats of 8 bits saturate as ONNX's do.
 pub(crate) fn narrowed(b: &mut Builder, element: Value, ty: DataType) -> Value {
-    narrowed_to(b, element, ty, true)
+    narrowed_to(b, element, ty, Rounding::default())
 }
 
-/// Converts a float of 32 or 64 bits to a narrower one. Numbers beyond the range become the greatest one if floats of 8 bits saturate.
-pub(crate) fn narrowed_to(b: &mut Builder, x: Value, ty: DataType, saturates: bool) -> Value {
+/// How numbers become floats of 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rounding {
+    /// Numbers beyond the range become the greatest one.
+    pub(crate) saturates: bool,
+    /// Where numbers between two powers of two go, if the type has nothing else.
+    pub(crate) direction: Direction,
+}
+
+/// A direction of [`Rounding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+    Nearest,
+}
+
+impl Default for Rounding {
+    fn default() -> Rounding {
+        Rounding { saturates: true, direction: Direction::Up }
+    }
+}
+
+/// Converts a float of 32 or 64 bits to a narrower one.
+pub(crate) fn narrowed_to(b: &mut Builder, x: Value, ty: DataType, rounding: Rounding) -> Value {
     let from = b.element_of(x);
     match ty {
         _ if from == ty.element() || !from.is_float() => x,
         DataType::Bf16 if from == Element::F32 => b.truncf(x, Element::Bf16),
         DataType::F64 => b.extf(x, Element::F64),
-        _ => encoded(b, x, ty, saturates),
+        DataType::F8E8M0 => {
+            let x = if from == Element::F64 { encoded(b, x, DataType::F32, true) } else { x };
+            exponent(b, x, rounding)
+        }
+        _ => encoded(b, x, ty, rounding.saturates),
     }
+}
+
+/// Returns the `f32` of which a byte is the exponent.
+fn power_of_two(b: &mut Builder, x: Value) -> Value {
+    let raw = b.extui(x, Element::I32);
+    let mut bits = Bits { b, element: Element::I32 };
+    let shifted = bits.left(raw, 23);
+    let is_least = bits.compare(IntPredicate::Equal, raw, 0);
+    let result = bits.choose(is_least, 0x0040_0000, shifted);
+    let is_nan = bits.compare(IntPredicate::Equal, raw, 0xFF);
+    let result = bits.choose(is_nan, 0x7FC0_0000, result);
+    b.bitcast(result, Element::F32)
+}
+
+/// Returns the exponent of an `f32` as a byte, which is 255 for infinities and NaN.
+fn exponent(b: &mut Builder, x: Value, rounding: Rounding) -> Value {
+    let raw = b.bitcast(x, Element::I32);
+    let mut bits = Bits { b, element: Element::I32 };
+    let shifted = bits.right(raw, 23);
+    let exponent = bits.and(shifted, 0xFF);
+    let fraction = bits.and(raw, 0x007F_FFFF);
+    // The least fraction that is rounded up; a half is, unless the exponent is 0.
+    let least = match rounding.direction {
+        Direction::Up => bits.constant(1),
+        Direction::Down => bits.constant(0x0080_0000),
+        Direction::Nearest => {
+            let half = bits.constant(0x0040_0000);
+            let is_least = bits.compare(IntPredicate::Equal, exponent, 0);
+            bits.choose(is_least, 0x0040_0001, half)
+        }
+    };
+    let is_raised = bits.b.cmpi(IntPredicate::SignedGreaterEqual, fraction, least);
+    let raised = bits.add(exponent, 1);
+    let limit = bits.constant(if rounding.saturates { 0xFE } else { 0xFF });
+    let raised = bits.b.minsi(raised, limit);
+    let result = bits.b.select(is_raised, raised, exponent);
+    let is_special = bits.compare(IntPredicate::Equal, exponent, 0xFF);
+    let result = bits.choose(is_special, 0xFF, result);
+    b.trunci(result, Element::I8)
 }
 
 /// Returns the `f32` that bits of a narrower float mean. Denormal `f32` are avoided: some programs flush them to zero.
 fn decoded(b: &mut Builder, x: Value, ty: DataType) -> Value {
     let layout = Layout::of(ty);
-    let raw = b.bitcast(x, layout.element());
+    let raw = if b.element_of(x).is_float() { b.bitcast(x, layout.element()) } else { x };
     let raw = b.extui(raw, Element::I32);
     let mut bits = Bits { b, element: Element::I32 };
     let magnitude = bits.and(raw, layout.magnitude_mask());
@@ -145,6 +215,7 @@ fn decoded(b: &mut Builder, x: Value, ty: DataType) -> Value {
             let is_special = bits.compare(IntPredicate::SignedGreater, magnitude, layout.greatest);
             bits.b.select(is_special, special, result)
         }
+        DataType::F4E2M1 => result,
         _ => {
             let compared = if layout.is_unsigned_zero() { raw } else { magnitude };
             let is_nan = bits.compare(IntPredicate::Equal, compared, layout.nan);
@@ -181,20 +252,20 @@ fn encoded(b: &mut Builder, x: Value, ty: DataType, saturates: bool) -> Value {
     let is_small = bits.compare(IntPredicate::SignedLess, magnitude, rebias + (1 << from.mantissa));
     let mut result = bits.b.select(is_small, small, normal);
     let is_beyond = bits.compare(IntPredicate::SignedGreater, result, to.greatest);
-    result = bits.choose(is_beyond, if saturates && to.width == 8 { to.greatest } else { to.beyond }, result);
+    result = bits.choose(is_beyond, if saturates && to.width <= 8 { to.greatest } else { to.beyond }, result);
     let is_nan = bits.compare(IntPredicate::SignedGreater, magnitude, from.beyond);
     result = bits.choose(is_nan, to.nan, result);
     let sign = bits.right(raw, from.width - to.width);
     let sign = bits.and(sign, 1 << (to.width - 1));
     let signed = bits.b.ori(result, sign);
-    result = if to.is_unsigned_zero() {
+    result = if to.is_unsigned_zero() && to.width == 8 {
         let is_zero = bits.compare(IntPredicate::Equal, result, 0);
         bits.choose(is_zero, 0, signed)
     } else {
         signed
     };
     let result = if from.width == to.width { result } else { b.trunci(result, to.element()) };
-    b.bitcast(result, ty.element())
+    if ty.element().is_float() { b.bitcast(result, ty.element()) } else { result }
 }
 
 /// Cuts the fraction of a float.
@@ -211,6 +282,8 @@ pub(crate) fn truncated(b: &mut Builder, x: Value) -> Value {
 pub(crate) fn converted(b: &mut Builder, x: Value, from: DataType, to: DataType) -> Value {
     let (source, target) = (from.computed(), to.computed());
     let element = target.element();
+    // Callers may give bytes of which the lower bits are the element alone.
+    let x = if from.is_packed() && from.is_int() { wrapped(b, x, from) } else { x };
     match (source.kind(), target.kind()) {
         _ if source == target => x,
         (Kind::Float, Kind::Float) => narrowed(b, x, target),
@@ -242,13 +315,13 @@ pub(crate) fn converted(b: &mut Builder, x: Value, from: DataType, to: DataType)
     }
 }
 
-/// Converts a stored element to another, rounding once; floats of 8 bits saturate or not.
-pub(crate) fn converted_stored(b: &mut Builder, x: Value, from: DataType, to: DataType, saturates: bool) -> Value {
+/// Converts an element of the type that arithmetic has to a stored one, rounding once.
+pub(crate) fn converted_stored(b: &mut Builder, x: Value, from: DataType, to: DataType, rounding: Rounding) -> Value {
     if from.is_float() && to.is_float() {
-        return narrowed_to(b, x, to, saturates);
+        return narrowed_to(b, x, to, rounding);
     }
     let computed = converted(b, x, from, to);
-    narrowed_to(b, computed, to, saturates)
+    narrowed_to(b, computed, to, rounding)
 }
 
 fn float_to_int(b: &mut Builder, x: Value, from: DataType, to: DataType) -> Value {
@@ -319,13 +392,13 @@ fn wrapped(b: &mut Builder, x: Value, to: DataType) -> Value {
     let element = to.element();
     let narrow = if b.element_of(x).bits() > element.bits() { b.trunci(x, element) } else { x };
     match to {
-        DataType::U4 => {
-            let mask = b.int(15, element);
+        DataType::U4 | DataType::U2 => {
+            let mask = b.int((1 << to.bits()) - 1, element);
             b.andi(narrow, mask)
         }
-        DataType::I4 => {
-            // The sign of four bits, by arithmetic that no narrow shift is part of.
-            let (mask, sign) = (b.int(15, element), b.int(8, element));
+        DataType::I4 | DataType::I2 => {
+            // The sign of few bits, by arithmetic that no narrow shift is part of.
+            let (mask, sign) = (b.int((1 << to.bits()) - 1, element), b.int(1 << (to.bits() - 1), element));
             let low = b.andi(narrow, mask);
             let flipped = b.xori(low, sign);
             b.subi(flipped, sign)

@@ -39,7 +39,7 @@ macro_rules! data_types {
                 }
             }
 
-            /// The type in MLIR, where integers have no sign, and those of 4 bits are bytes.
+            /// The type in MLIR, where integers have no sign. Elements of fewer than 8 bits are bytes, and so are exponents.
             #[must_use]
             pub fn element(self) -> Element {
                 match self {
@@ -85,6 +85,10 @@ data_types! {
     F8E5M2FNUZ 20 "f8E5M2FNUZ" Element::F8E5M2FNUZ, Float;
     U4 21 "ui4" Element::I8, Unsigned;
     I4 22 "i4" Element::I8, Signed;
+    F4E2M1 23 "f4E2M1FN" Element::I8, Float;
+    F8E8M0 24 "f8E8M0FNU" Element::I8, Float;
+    U2 25 "ui2" Element::I8, Unsigned;
+    I2 26 "i2" Element::I8, Signed;
 }
 
 impl DataType {
@@ -110,9 +114,16 @@ impl DataType {
     #[must_use]
     pub fn bits(self) -> u32 {
         match self {
-            DataType::U4 | DataType::I4 => 4,
+            DataType::U4 | DataType::I4 | DataType::F4E2M1 => 4,
+            DataType::U2 | DataType::I2 => 2,
             _ => self.element().bits(),
         }
+    }
+
+    /// Returns true for types of which several elements are one byte of a file. In MLIR each is a byte.
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        matches!(self.bits(), 2 | 4)
     }
 
     /// Returns the number of bytes of stored elements.

@@ -10,11 +10,14 @@ use crate::tensor::Scalar;
 /// Decodes the elements of a constant by rows; `None` if there are not as many bytes.
 pub(crate) fn decode(bytes: &[u8], ty: DataType, count: usize) -> Option<Vec<Scalar>> {
     let int = |value: i64| Scalar::Int(Dim::constant(value));
-    if ty.bits() == 4 {
-        let nibble = |index: usize| Some(bytes.get(index / 2)? >> (index % 2 * 4) & 15);
-        let sign = if ty == DataType::I4 { 8 } else { 16 };
-        let wrapped = |value: i64| if value >= sign { value - 16 } else { value };
-        return (0..count).map(|index| Some(int(wrapped(i64::from(nibble(index)?))))).collect();
+    if ty.is_packed() {
+        let (bits, each) = (ty.bits() as usize, 8 / ty.bits() as usize);
+        let code = |index: usize| Some(bytes.get(index / each)? >> (index % each * bits) & ((1 << bits) - 1));
+        let element = |code: u8| match ty {
+            DataType::F4E2M1 => Scalar::Float(decode_f8(code, ty)),
+            _ => int(crate::fold::wrapped(i64::from(code), ty)),
+        };
+        return (0..count).map(|index| code(index).map(element)).collect();
     }
     let width = usize::try_from(ty.stored_bytes(1)).ok()?;
     let bytes = bytes.get(..width.checked_mul(count)?)?;
@@ -27,23 +30,41 @@ pub(crate) fn decode(bytes: &[u8], ty: DataType, count: usize) -> Option<Vec<Sca
             DataType::F64 => Scalar::Float(f64::from_bits(raw)),
             DataType::F16 => Scalar::Float(f16::from_bits(raw as u16).to_f64()),
             DataType::Bf16 => Scalar::Float(bf16::from_bits(raw as u16).to_f64()),
-            DataType::F8E4M3FN | DataType::F8E4M3FNUZ | DataType::F8E5M2 | DataType::F8E5M2FNUZ => {
-                Scalar::Float(decode_f8(raw as u8, ty))
-            }
+            DataType::F8E4M3FN
+            | DataType::F8E4M3FNUZ
+            | DataType::F8E5M2
+            | DataType::F8E5M2FNUZ
+            | DataType::F8E8M0
+            | DataType::F4E2M1 => Scalar::Float(decode_f8(raw as u8, ty)),
             DataType::I8 => int(i64::from(raw as u8 as i8)),
             DataType::I16 => int(i64::from(raw as u16 as i16)),
             DataType::I32 => int(i64::from(raw as u32 as i32)),
             DataType::Bool => int(i64::from(raw != 0)),
-            DataType::I64 | DataType::U8 | DataType::U16 | DataType::U32 | DataType::U64 | DataType::U4 | DataType::I4 => {
-                int(raw.cast_signed())
-            }
+            DataType::I64
+            | DataType::U8
+            | DataType::U16
+            | DataType::U32
+            | DataType::U64
+            | DataType::U4
+            | DataType::I4
+            | DataType::U2
+            | DataType::I2 => int(raw.cast_signed()),
         }
     });
     Some(elements.collect())
 }
 
-/// Decodes a float of 8 bits.
+/// Decodes a float of 8 bits, or one of 4 bits in a byte.
 pub(crate) fn decode_f8(bits: u8, ty: DataType) -> f64 {
+    match ty {
+        DataType::F8E8M0 if bits == 0xFF => return f64::NAN,
+        DataType::F8E8M0 => return 2_f64.powi(i32::from(bits) - 127),
+        DataType::F4E2M1 => {
+            let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0].get(usize::from(bits & 7)).copied().unwrap_or(0.0);
+            return if bits & 8 == 0 { magnitude } else { -magnitude };
+        }
+        _ => {}
+    }
     let (mantissa_bits, bias, is_unsigned_zero) = match ty {
         DataType::F8E4M3FN => (3, 7, false),
         DataType::F8E4M3FNUZ => (3, 8, true),

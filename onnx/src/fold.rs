@@ -48,13 +48,16 @@ pub(crate) fn rounded(value: f64, ty: DataType) -> Option<f64> {
         DataType::F32 => Some(f64::from(value as f32)),
         DataType::F16 => Some(half::f16::from_f64(value).to_f64()),
         DataType::Bf16 => Some(half::bf16::from_f64(value).to_f64()),
-        _ if value.is_nan() => Some(value),
+        DataType::F8E8M0 => None,
+        _ if value.is_nan() => (ty != DataType::F4E2M1).then_some(value),
         _ => {
             // The nearest; of two the one whose last bit is 0.
+            let last = if ty == DataType::F4E2M1 { 7 } else { 0x7F_u8 };
+            let finite = (0..=last).filter(|bits| decode_f8(*bits, ty).is_finite());
             // Infinities are beyond the greatest.
-            let magnitude = value.abs().min(1e6);
+            let greatest = finite.clone().map(|bits| decode_f8(bits, ty)).fold(0.0, f64::max);
+            let magnitude = value.abs().min(2.0 * greatest);
             let distance = |bits: u8| (decode_f8(bits, ty) - magnitude).abs();
-            let finite = (0..=0x7F_u8).filter(|bits| decode_f8(*bits, ty).is_finite());
             let nearest = finite.min_by(|x, y| distance(*x).total_cmp(&distance(*y)).then((x & 1).cmp(&(y & 1))));
             nearest.map(|bits| decode_f8(bits, ty).copysign(value))
         }

@@ -391,11 +391,11 @@ impl Output<'_> {
     }
 }
 
-/// Writes the type of a tensor with the sign of its elements; those of 4 bits are bytes.
+/// Writes the type of a tensor with the sign of its elements; those of fewer than 8 bits are bytes.
 fn outer_type(ty: DataType, mlir: &Type) -> String {
     let element = match ty {
-        DataType::U4 => "ui8",
-        DataType::I4 => "i8",
+        DataType::U4 | DataType::U2 | DataType::F4E2M1 | DataType::F8E8M0 => "ui8",
+        DataType::I4 | DataType::I2 => "i8",
         _ => ty.name(),
     };
     tensor_type(element, mlir)

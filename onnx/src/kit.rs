@@ -8,7 +8,7 @@ use incarnate_mlir::{Builder, Element, Expression, Extent, IntPredicate, Iterato
 use crate::context::Context;
 #[allow(unused_imports, reason = "lowerings take conversions from here")]
 pub(crate) use crate::convert::{converted, narrowed, truncated, widened};
-use crate::convert::converted_stored;
+use crate::convert::{Rounding, converted_stored};
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::elements::encode;
@@ -272,7 +272,11 @@ impl Context {
     /// A scalar constant of the type that a value of `ty` has in MLIR.
     pub(crate) fn scalar(&mut self, scalar: &Scalar, ty: DataType) -> Result<Value> {
         Ok(match scalar {
-            Scalar::Float(value) => self.b.float(*value, ty.element()),
+            Scalar::Float(value) if ty.element().is_float() => self.b.float(*value, ty.element()),
+            Scalar::Float(_) => {
+                let Some(bits) = encode(scalar, ty) else { return wrong_type(ty) };
+                self.b.int(bits.cast_signed(), ty.element())
+            }
             Scalar::Int(dim) if ty.is_float() => {
                 let (numerator, denominator) = dim.as_ratio();
                 let index = self.index(&numerator);
@@ -308,23 +312,23 @@ impl Context {
 
     /// Converts elements as ONNX's `Cast` does.
     pub(crate) fn cast(&mut self, input: &Tensor, ty: DataType) -> Result<Tensor> {
-        self.cast_as(input, ty, true)
+        self.cast_as(input, ty, Rounding::default())
     }
 
-    /// [`Context::cast`], where floats of 8 bits saturate or not.
-    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, saturates: bool) -> Result<Tensor> {
+    /// [`Context::cast`] with a rounding to floats of 8 bits.
+    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, rounding: Rounding) -> Result<Tensor> {
         let from = input.ty;
         if from == ty {
             return Ok(input.clone());
         }
-        if saturates
+        if rounding.saturates
             && let Some(elements) = self.elements(input)?
             && let Some(cast) = crate::fold::cast(&elements, from, ty)
         {
             return Ok(Tensor::of_elements(ty, input.shape.clone(), cast));
         }
         let shape = input.shape.clone();
-        self.map_as(&[input], ty, &shape, View::Numbers, |b, x| converted_stored(b, x[0], from, ty, saturates))
+        self.map_as(&[input], ty, &shape, View::Numbers, |b, x| converted_stored(b, x[0], from, ty, rounding))
     }
 
     /// Broadcasts a tensor to a shape.
@@ -628,6 +632,7 @@ impl View {
         match self {
             View::Numbers => widened(b, raw, ty),
             View::Bits if ty.computed() == ty => raw,
+            View::Bits if !ty.element().is_float() => raw,
             View::Bits => b.bitcast(raw, Element::Int(ty.bits() as u8)),
         }
     }
@@ -653,7 +658,7 @@ impl Read {
             Read::Outer(value) => *value,
             Read::Splat(scalar, ty, View::Bits) if ty.computed() != *ty => {
                 let bits = encode(scalar, *ty).unwrap_or(0);
-                b.int(bits.cast_signed(), Element::Int(ty.bits() as u8))
+                b.int(bits.cast_signed(), Element::Int(ty.bits().max(8) as u8))
             }
             Read::Splat(Scalar::Float(value), ty, _) => b.float(*value, ty.computed().element()),
             Read::Splat(Scalar::Int(dim), ty, _) => b.int(dim.as_constant().unwrap_or(0), ty.element()),

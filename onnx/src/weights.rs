@@ -82,19 +82,16 @@ impl Weight {
 
     fn write(&self, file: &mut impl Write) -> Result<()> {
         let mut reader = self.constant.source.reader()?;
-        if self.ty.bits() != 4 {
+        if !self.ty.is_packed() {
             let copied = io::copy(&mut reader, file)?;
             return if copied == self.bytes() { Ok(()) } else { Err(Error::out_of_range("its file has changed")) };
         }
-        // Elements of 4 bits become bytes.
+        // Elements of fewer than 8 bits become bytes.
         let count = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
         let bytes = self.constant.bytes()?;
         let elements = crate::elements::decode(&bytes, self.ty, count)
             .ok_or_else(|| Error::out_of_range("there are too few bytes"))?;
-        let values = elements.iter().map(|element| {
-            let value = element.as_int().and_then(crate::dim::Dim::as_constant).unwrap_or(0);
-            value as u8
-        });
+        let values = elements.iter().map(|element| crate::elements::encode(element, self.ty).unwrap_or(0) as u8);
         file.write_all(&values.collect::<Vec<u8>>())?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use incarnate_bytecode::Result;
 
 use super::{Row, onnx};
 use crate::context::Context;
-use crate::convert::shortened;
+use crate::convert::{Direction, Rounding, shortened};
 use crate::data_type::DataType;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
     onnx("Cast", 6, cast),
     onnx("CastLike", 15, |cx, node| {
         let ty = node.input(1)?.ty;
-        one(cx.cast_as(node.input(0)?, ty, node.int_or("saturate", 1) != 0)?)
+        one(cx.cast_as(node.input(0)?, ty, rounding(node)?)?)
     }),
     onnx("BitCast", 26, |cx, node| {
         let Some(ty) = node.data_type("to")? else { return invalid("there is no attribute `to`") };
@@ -44,7 +44,17 @@ pub(super) const ROWS: &[Row] = &[
 
 fn cast(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let Some(ty) = node.data_type("to")? else { return invalid("there is no attribute `to`") };
-    one(cx.cast_as(node.input(0)?, ty, node.int_or("saturate", 1) != 0)?)
+    one(cx.cast_as(node.input(0)?, ty, rounding(node)?)?)
+}
+
+fn rounding(node: &Node<'_>) -> Result<Rounding> {
+    let direction = match node.text_or("round_mode", "up")? {
+        "up" => Direction::Up,
+        "down" => Direction::Down,
+        "nearest" => Direction::Nearest,
+        other => return invalid(format!("the attribute `round_mode` is `{other}`, which is none of up, down and nearest")),
+    };
+    Ok(Rounding { saturates: node.int_or("saturate", 1) != 0, direction })
 }
 
 /// Returns the bits of elements as those of another type of the same width. Booleans have 8 bits.
@@ -65,7 +75,7 @@ fn bit_cast(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
         }
         _ => {
             let shape = x.shape.clone();
-            cx.choose_to(&[x], ty, &shape, |b, x| if ty.bits() == 4 { shortened(b, x[0], ty) } else { x[0] })
+            cx.choose_to(&[x], ty, &shape, |b, x| if ty.is_packed() && ty.is_int() { shortened(b, x[0], ty) } else { x[0] })
         }
     }
 }
