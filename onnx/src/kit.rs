@@ -552,7 +552,15 @@ impl Context {
         if let Some(known) = self.concat_known(parts, axis, &shape)? {
             return Ok(known);
         }
-        let values: Vec<Value> = parts.iter().map(|part| self.value(part)).collect::<Result<_>>()?;
+        // Tensors without elements, as caches before the first step, add nothing.
+        let filled = parts.iter().filter(|part| !part.shape.get(axis).is_some_and(|extent| extent.is(0)));
+        let filled: Vec<&Tensor> = filled.copied().collect();
+        if let [only] = &*filled {
+            let value = self.value(only)?;
+            return self.tensor(value, first.ty, shape);
+        }
+        let filled = if filled.is_empty() { parts.to_vec() } else { filled };
+        let values: Vec<Value> = filled.iter().map(|part| self.value(part)).collect::<Result<_>>()?;
         let joined = self.b.concat(axis, &values);
         self.tensor(joined, first.ty, shape)
     }

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
-use crate::tensor::Tensor;
+use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
     onnx("Gather", 1, |cx, node| {
@@ -100,19 +100,13 @@ fn gather_known(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize, sha
         }
     }
     let Some(extent) = x.shape.get(axis).cloned() else { return Ok(None) };
-    let positions: Option<Vec<i64>> = elements
-        .iter()
-        .map(|element| match extent.as_constant() {
-            Some(extent) => known_position(element, extent),
-            // Without a known extent, only the last element is known to be there.
-            None => element.as_int()?.as_constant().filter(|position| *position >= 0),
-        })
-        .collect();
+    let Some(length) = extent.as_constant() else { return gather_one(cx, x, &elements, axis, shape) };
+    let positions: Option<Vec<i64>> = elements.iter().map(|element| known_position(element, length)).collect();
     let Some(positions) = positions else { return Ok(None) };
     let [first, rest @ ..] = &*positions else { return Ok(None) };
     let step = rest.first().map_or(1, |second| second - first);
     let is_even = step > 0 && positions.windows(2).all(|pair| pair[1] - pair[0] == step);
-    if !is_even || extent.as_constant().is_none() {
+    if !is_even {
         return Ok(None);
     }
     let mut offsets = vec![Dim::constant(0); x.rank()];
@@ -124,6 +118,22 @@ fn gather_known(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize, sha
         (*offset, *count, *slot) = (Dim::constant(*first), Dim::constant(length), step);
     }
     let sliced = cx.slice(x, &offsets, &counts, &steps)?;
+    cx.reshape(&sliced, shape).map(Some)
+}
+
+/// Reads a slice at one known position of a dimension whose extent is not known; `None` for several positions.
+fn gather_one(cx: &mut Context, x: &Tensor, elements: &[Scalar], axis: usize, shape: &[Dim]) -> Result<Option<Tensor>> {
+    let ([element], Some(extent)) = (elements, x.shape.get(axis)) else { return Ok(None) };
+    let Some(position) = element.as_int().and_then(Dim::as_constant) else { return Ok(None) };
+    let (zero, one) = (Dim::constant(0), Dim::constant(1));
+    cx.require_elements(extent, &one, "the dimension of a gather")?;
+    let position = Dim::constant(position);
+    let offset = if position.is_nonnegative() {
+        position.at_most(&extent.minus(&one)).at_least(&zero)
+    } else {
+        extent.plus(&position).at_least(&zero)
+    };
+    let sliced = cx.slice_axis(x, axis, &offset, &one)?;
     cx.reshape(&sliced, shape).map(Some)
 }
 

@@ -20,7 +20,9 @@ pub(super) const ROWS: &[Row] = &[
     onnx("CenterCropPad", 18, center_crop_pad),
     onnx("Tile", 1, |cx, node| {
         let x = node.input(0)?;
-        let (count, along) = (integer(cx, node.input(1)?, "tiles")?, integer(cx, node.input(2)?, "axis")?);
+        // Both numbers have the type of the tensor.
+        let (tiles, along) = (cx.cast(node.input(1)?, DataType::I64)?, cx.cast(node.input(2)?, DataType::I64)?);
+        let (count, along) = (integer(cx, &tiles, "tiles")?, integer(cx, &along, "axis")?);
         let Some(along) = along.as_constant() else { return unsupported("the axis is not a constant") };
         let mut repeats = vec![Dim::constant(1); x.rank()];
         if let Some(slot) = repeats.get_mut(axis(along, x.rank())?) {

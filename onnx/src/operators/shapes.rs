@@ -89,7 +89,10 @@ pub(super) const ROWS: &[Row] = &[
     }),
     onnx("Expand", 8, |cx, node| {
         let x = node.input(0)?;
-        let requested = cx.integers(node.input(1)?)?;
+        let mut requested = Vec::new();
+        for dim in cx.integers(node.input(1)?)? {
+            requested.push(cx.nonnegative(&dim, "an extent")?);
+        }
         let shape = cx.broadcast(&[&x.shape, &requested])?;
         one(cx.broadcast_to(x, &shape)?)
     }),

@@ -291,6 +291,7 @@ pub(super) fn split_tensor(
 }
 
 #[cfg(test)]
+#[allow(clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
 
