@@ -61,13 +61,8 @@ fn lower(cx: &mut Context, node: &Node<'_>, is_training: bool, saved: Saved) -> 
         };
         Ok((tensor, map))
     };
-    let inputs = Inputs {
-        x,
-        scale: operand(cx, 1)?,
-        bias: operand(cx, 2)?,
-        mean: operand(cx, 3)?,
-        variance: operand(cx, 4)?,
-    };
+    let inputs =
+        Inputs { x, scale: operand(cx, 1)?, bias: operand(cx, 2)?, mean: operand(cx, 3)?, variance: operand(cx, 4)? };
     if is_training {
         return training(cx, node, inputs, &others(&channels, x.rank()), saved);
     }
@@ -142,13 +137,7 @@ fn of_values(cx: &mut Context, inputs: &Inputs<'_>, epsilon: f64) -> Result<(Ten
 }
 
 /// Normalises with the statistics of the batch, which the running ones approach.
-fn training(
-    cx: &mut Context,
-    node: &Node<'_>,
-    inputs: Inputs<'_>,
-    axes: &[usize],
-    saved: Saved,
-) -> Result<Outputs> {
+fn training(cx: &mut Context, node: &Node<'_>, inputs: Inputs<'_>, axes: &[usize], saved: Saved) -> Result<Outputs> {
     let Inputs { x, scale, bias, mean: (old_mean, _), variance: (old_variance, _) } = inputs;
     let Statistics { mean, variance, .. } = statistics(cx, x, axes, true)?;
     let Some(mean) = mean else { return invalid("there is no mean") };

@@ -1,13 +1,14 @@
 //! Normalisations by norms, of neighbouring channels, and by the deviation alone.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Expression, FloatPredicate, Iterator, Map};
+use incarnate_mlir::{FloatPredicate, IntPredicate, Iterator, Map};
 
 use super::nests::{Loops, Reduction, map_nest};
 use super::normalization::{Statistics, floats, statistics};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::dim::Dim;
+use crate::kit::read;
 use crate::node::{Node, Outputs, axes, invalid, one};
 use crate::tensor::Tensor;
 
@@ -33,15 +34,6 @@ fn local_response(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     }
     let (alpha, beta, bias) = (node.float_or("alpha", 1e-4), node.float_or("beta", 0.75), node.float_or("bias", 1.0));
     let ty = x.ty.computed();
-    let x_wide = cx.cast(x, ty)?;
-    let pads = |pad: i64| (0..rank).map(|index| Dim::constant(if index == 1 { pad } else { 0 })).collect::<Vec<_>>();
-    let below = (size - 1) / 2;
-    let zero = cx.b.float(0.0, ty.element());
-    let padded = cx.pad(&x_wide, &pads(below), &pads(size - 1 - below), zero)?;
-    let position = |index: usize| match index {
-        1 => Expression::dimension(1).plus(rank, 1),
-        _ => Expression::dimension(index),
-    };
     let mut iterators = vec![Iterator::Parallel; rank];
     iterators.push(Iterator::Reduction);
     let reduction = Reduction {
@@ -50,8 +42,21 @@ fn local_response(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         shape: x.shape.clone(),
         count: Dim::constant(size),
     };
-    let map = Map::new(rank + 1, (0..rank).map(position).collect());
-    let sum = reduction.sum(cx, &[(&padded, map)], ty, |b, x| b.mulf(x[0], x[0]))?;
+    let Some(channels) = x.shape.get(1).cloned() else { return invalid("there are no channels") };
+    let (value, channels, last) = (cx.value(x)?, cx.index(&channels), cx.index(&channels.minus(&Dim::constant(1))));
+    // Channels beyond the tensor, which are large numbers without a sign, are read at its end and do not count. A padded tensor in
+    // their place does not compile for VMVX where extents are dynamic.
+    let sum = reduction.sum(cx, &[], ty, |b, _| {
+        let (channel, step, below) = (b.iteration(1), b.iteration(rank), b.index((size - 1) / 2));
+        let channel = b.addi(channel, step);
+        let channel = b.subi(channel, below);
+        let is_within = b.cmpi(IntPredicate::UnsignedLess, channel, channels);
+        let channel = b.minui(channel, last);
+        let at: Vec<_> = (0..rank).map(|index| if index == 1 { channel } else { b.iteration(index) }).collect();
+        let element = read(b, value, &at, x.ty);
+        let (square, zero) = (b.mulf(element, element), b.float(0.0, ty.element()));
+        b.select(is_within, square, zero)
+    })?;
     let identity = Map::identity(rank);
     one(map_nest(cx, &[(x, identity.clone()), (&sum, identity)], &x.shape, x.ty, |b, x| {
         let element = ty.element();

@@ -78,7 +78,8 @@ fn loss(cx: &mut Context, node: &Node<'_>, logs: &Tensor) -> Result<Tensor> {
     let Some(classes) = logs.shape.get(1).cloned() else {
         return invalid(format!("the input has rank {}, and no classes", logs.rank()));
     };
-    let samples: Vec<Dim> = others(&[1], logs.rank()).iter().filter_map(|index| logs.shape.get(*index).cloned()).collect();
+    let samples: Vec<Dim> =
+        others(&[1], logs.rank()).iter().filter_map(|index| logs.shape.get(*index).cloned()).collect();
     let map = along(cx, target, &samples, &(0..samples.len()).collect::<Vec<_>>(), "the target")?;
     let weights = match node.optional(2)? {
         Some(weights) if weights.rank() != 1 || !weights.ty.is_float() => return wrong_type(weights.ty),

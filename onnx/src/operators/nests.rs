@@ -65,7 +65,8 @@ pub(super) fn nest(
     let inputs = values.len();
     let results = cx.b.generic(&values, &initial, &maps, &loops.iterators, |b, arguments| {
         let (read, accumulated) = arguments.split_at(inputs.min(arguments.len()));
-        let read: Vec<Value> = read.iter().zip(operands).map(|(raw, (tensor, _))| widened(b, *raw, tensor.ty)).collect();
+        let read: Vec<Value> =
+            read.iter().zip(operands).map(|(raw, (tensor, _))| widened(b, *raw, tensor.ty)).collect();
         let accumulated: Vec<Value> = accumulated
             .iter()
             .zip(outputs)

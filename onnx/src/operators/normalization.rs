@@ -145,7 +145,6 @@ pub(super) fn floats<'n>(node: &'n Node<'_>, index: usize) -> Result<&'n Tensor>
     if x.ty.is_float() { Ok(x) } else { wrong_type(x.ty) }
 }
 
-
 fn instance(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let x = floats(node, 0)?;
     if x.rank() < 2 {
@@ -210,8 +209,14 @@ fn layer(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         None => None,
     };
     let axes: Vec<usize> = (first..x.rank()).collect();
-    let normalization =
-        Normalization { axes: axes.clone(), is_centred: true, epsilon: epsilon(node), scale: Some(scale), bias, ty: x.ty };
+    let normalization = Normalization {
+        axes: axes.clone(),
+        is_centred: true,
+        epsilon: epsilon(node),
+        scale: Some(scale),
+        bias,
+        ty: x.ty,
+    };
     let Normalized { result, mean, inverse } = normalization.apply(cx, x)?;
     let mut outputs = vec![Item::Tensor(result)];
     if let Some(mean) = mean.filter(|_| node.has_output(1)) {

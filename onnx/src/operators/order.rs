@@ -13,10 +13,8 @@ use crate::kit::converted;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Scalar, Tensor};
 
-pub(super) const ROWS: &[Row] = &[
-    onnx("ArgMax", 1, |cx, node| arg(cx, node, true)),
-    onnx("ArgMin", 1, |cx, node| arg(cx, node, false)),
-];
+pub(super) const ROWS: &[Row] =
+    &[onnx("ArgMax", 1, |cx, node| arg(cx, node, true)), onnx("ArgMin", 1, |cx, node| arg(cx, node, false))];
 
 fn arg(cx: &mut Context, node: &Node<'_>, is_greatest: bool) -> Result<Outputs> {
     let x = node.input(0)?;

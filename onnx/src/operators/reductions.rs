@@ -106,11 +106,12 @@ pub(super) fn compute(cx: &mut Context, x: &Tensor, map: &Map, reduction: &Reduc
         return log_sum_exp(cx, x, map, reduction);
     }
     let (from, work) = (x.ty, working_type(x.ty));
-    let combined = first(reduction.reduce(cx, &[(x, map.clone())], &[(work, initial(form, from))], |b, x, accumulators| {
-        let x = converted(b, x[0], from, work);
-        let x = prepared(b, x, form, work);
-        vec![combine(b, accumulators[0], x, form, work)]
-    })?)?;
+    let combined =
+        first(reduction.reduce(cx, &[(x, map.clone())], &[(work, initial(form, from))], |b, x, accumulators| {
+            let x = converted(b, x[0], from, work);
+            let x = prepared(b, x, form, work);
+            vec![combine(b, accumulators[0], x, form, work)]
+        })?)?;
     if work == x.ty && !matches!(form, Form::Mean | Form::L2 | Form::LogSum) {
         return Ok(combined);
     }
@@ -257,9 +258,10 @@ fn folded(cx: &mut Context, x: &Tensor, axes: &[usize], form: Form) -> Result<Op
     let mut results = vec![initial(form, x.ty); count];
     let mut position = vec![0; from.len()];
     for element in elements.iter() {
-        let flat = kept.iter().zip(&to).fold(0, |flat, (index, extent)| {
-            flat * extent + position.get(*index).copied().unwrap_or(0)
-        });
+        let flat = kept
+            .iter()
+            .zip(&to)
+            .fold(0, |flat, (index, extent)| flat * extent + position.get(*index).copied().unwrap_or(0));
         let Some(slot) = usize::try_from(flat).ok().and_then(|flat| results.get_mut(flat)) else { return Ok(None) };
         match folded_pair(slot, element, form, x.ty) {
             Some(combined) => *slot = combined,

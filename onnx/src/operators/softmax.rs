@@ -20,12 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     onnx("LogSoftmax", 13, |cx, node| along_axis(cx, node, log_softmax)),
     onnx("Hardmax", 1, |cx, node| flattened(cx, node, hardmax)),
     onnx("Hardmax", 13, |cx, node| along_axis(cx, node, hardmax)),
-    Row {
-        domain: "com.microsoft",
-        name: "BiasSoftmax",
-        since: 1,
-        lower: super::Lowering::Plain(bias_softmax),
-    },
+    Row { domain: "com.microsoft", name: "BiasSoftmax", since: 1, lower: super::Lowering::Plain(bias_softmax) },
 ];
 
 /// A function of a tensor and axes.

@@ -49,11 +49,8 @@ fn top_k(cx: &mut Context, node: &Node<'_>, count: &Dim, is_largest: bool) -> Re
         return Ok(vec![none(x.ty), none(DataType::I64)]);
     }
     let keys = keys(cx, x, is_largest)?;
-    let positions = if inserts(count, &length) {
-        inserted(cx, &keys, axis, &shape)?
-    } else {
-        counted(cx, &keys, axis, &shape)?
-    };
+    let positions =
+        if inserts(count, &length) { inserted(cx, &keys, axis, &shape)? } else { counted(cx, &keys, axis, &shape)? };
     let value = cx.value(x)?;
     let (ty, last) = (x.ty, cx.index(&length.minus(&Dim::constant(1))));
     let elements = map_nest(cx, &[(&positions, Map::identity(shape.len()))], &shape, ty, |b, position| {
