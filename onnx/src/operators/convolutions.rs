@@ -232,7 +232,7 @@ fn phase_weights(cx: &mut Context, w: &Tensor, transposed: &Transposed, phases: 
     let value = cx.value(w)?;
     let strides: Vec<Dim> = phases.iter().map(|phase| phase.stride.clone()).collect();
     let taps: Vec<Dim> = phases.iter().map(|phase| phase.taps.clone()).collect();
-    let shape = [&[groups.clone(), w.shape[1].clone()], &*strides, &[channels.clone()], &*taps].concat();
+    let shape = [&[groups.clone(), w.shape[1].clone()], &*strides, core::slice::from_ref(&channels), &*taps].concat();
     let per_group = cx.index(&channels);
     let mut axes = Vec::new();
     for (index, phase) in phases.iter().enumerate() {

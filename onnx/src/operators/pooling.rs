@@ -125,7 +125,7 @@ fn windows(
     // The batch and the channels are one loop, so that few loops are left that are not divided into tiles.
     let count = geometry.outputs.len();
     let planes = Dim::product(&x.shape[..2]);
-    let joined = cx.reshape(x, &[&[planes.clone()], &x.shape[2..]].concat())?;
+    let joined = cx.reshape(x, &[core::slice::from_ref(&planes), &x.shape[2..]].concat())?;
     let shape = [&[planes], &*geometry.outputs].concat();
     let loops = 1 + 2 * count;
     let value = cx.value(&joined)?;
@@ -409,4 +409,25 @@ pub(super) fn integer_sums(cx: &mut Context, x: &Tensor) -> Result<Tensor> {
         let wide = converted(b, x, from, DataType::I32);
         b.addi(sum, wide)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(low: i64, high: i64, kernel: i64, output: i64, stride: i64, dilation: i64) -> Option<Vec<i64>> {
+        let [low, high, kernel, output] = [low, high, kernel, output].map(Dim::constant);
+        CountedAxis { low, high, kernel, output, stride, dilation }.counts()
+    }
+
+    #[test]
+    fn means_count_the_elements_between_the_bounds() {
+        // An input of 5 between one element on each side, in windows of 3.
+        assert_eq!(counts(1, 6, 3, 5, 1, 1), Some(vec![2, 3, 3, 3, 2]));
+        assert_eq!(counts(0, 7, 3, 5, 1, 1), Some(vec![3; 5]));
+        // The last window goes beyond the padding.
+        assert_eq!(counts(0, 6, 3, 3, 2, 1), Some(vec![3, 3, 2]));
+        // Every second element of 5.
+        assert_eq!(counts(1, 6, 3, 3, 1, 2), Some(vec![2, 3, 2]));
+    }
 }

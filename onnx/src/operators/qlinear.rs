@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
             b.divf(product, y_scale)
         })
     }),
-    contrib("QLinearSigmoid", |cx, node| unary(cx, node, |b, x| sigmoid(b, x))),
+    contrib("QLinearSigmoid", |cx, node| unary(cx, node, sigmoid)),
     contrib("QLinearLeakyRelu", |cx, node| {
         let slope = node.float_or("alpha", 0.01);
         unary(cx, node, move |b, x| Activation::LeakyRelu(slope).apply(b, x))

@@ -262,7 +262,7 @@ fn max_unpool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return invalid(format!("`output_shape` has {} extents for a tensor of rank {}", shape.len(), x.rank()));
     }
     let count = Dim::product(&shape);
-    let zeros = cx.splat(&zero(x.ty), x.ty, &[count.clone()])?;
+    let zeros = cx.splat(&zero(x.ty), x.ty, core::slice::from_ref(&count))?;
     let (flat, positions) = (cx.reshape(x, &[x.count()])?, cx.reshape(indices, &[x.count(), Dim::constant(1)])?);
     let last = cx.index(&count.minus(&Dim::constant(1)));
     let positions = cx.map(&[&positions], DataType::I64, |b, x| {

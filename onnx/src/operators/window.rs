@@ -143,3 +143,33 @@ pub(super) fn spatial(x: &Tensor) -> Result<&[Dim]> {
         _ => invalid(format!("a tensor of rank {} has no batch, channel and spatial dimensions", x.rank())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_odd_element_is_behind_or_in_front() {
+        let split = |is_lower| {
+            let (low, high) = halves(&Dim::constant(5), is_lower);
+            (low.as_constant(), high.as_constant())
+        };
+        assert_eq!(split(false), (Some(2), Some(3)));
+        assert_eq!(split(true), (Some(3), Some(2)));
+    }
+
+    #[test]
+    fn padding_behind_the_last_window_is_left_out() {
+        let reached = |needed: i64, high: i64, output: i64, rounds_up| {
+            let [needed, high, output] = [needed, high, output].map(Dim::constant);
+            super::reached(&needed, &high, &output, rounds_up).as_constant()
+        };
+        assert_eq!(reached(0, 1, 7, false), Some(0));
+        assert_eq!(reached(-1, 0, 7, false), Some(0));
+        assert_eq!(reached(2, 1, 7, true), Some(2));
+        assert_eq!(reached(-1, 0, 1, false), Some(-1));
+        let n = Dim::symbol(0);
+        assert_eq!(super::reached(&n, &Dim::constant(1), &n, false).as_constant(), Some(1));
+        assert_eq!(covered(&Dim::constant(3), 2).as_constant(), Some(5));
+    }
+}
