@@ -27,7 +27,11 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// A row of ONNX's own domain for an operator with graphs.
-const fn graphs(name: &'static str, since: i64, lower: for<'m> fn(&mut Import<'m>, &Node<'m>) -> Result<Outputs>) -> Row {
+const fn graphs(
+    name: &'static str,
+    since: i64,
+    lower: for<'m> fn(&mut Import<'m>, &Node<'m>) -> Result<Outputs>,
+) -> Row {
     Row { domain: "", name, since, lower: Lowering::WithGraphs(lower) }
 }
 
@@ -44,7 +48,10 @@ fn condition(cx: &mut Context, condition: &Tensor) -> Result<Value> {
         return invalid(format!("the condition is of type {}, and Booleans are expected", condition.ty.name()));
     }
     if !condition.shape.iter().all(|dim| dim.is(1)) {
-        return invalid(format!("the condition is of shape {}, and one element is expected", cx.shape_text(&condition.shape)));
+        return invalid(format!(
+            "the condition is of shape {}, and one element is expected",
+            cx.shape_text(&condition.shape)
+        ));
     }
     let value = cx.value(condition)?;
     let positions: Vec<Value> = condition.shape.iter().map(|_| cx.b.index(0)).collect();
@@ -81,7 +88,9 @@ fn sequence_map<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Outputs>
             inputs.push(match input {
                 Some(Item::Sequence(items, _)) => match items.get(index) {
                     Some(item) if items.len() == first.len() => item.clone(),
-                    _ => return invalid(format!("the sequences of the inputs 0 and {position} have different lengths")),
+                    _ => {
+                        return invalid(format!("the sequences of the inputs 0 and {position} have different lengths"));
+                    }
                 },
                 Some(item) => item.clone(),
                 None => return invalid(format!("there is no input {position}")),

@@ -126,7 +126,10 @@ fn recurrent(cx: &mut Context, node: &Node<'_>, kind: Kind) -> Result<Outputs> {
         r: cx.transpose(&r, &[0, 2, 1])?,
         bias,
         lengths: node.optional(4)?.cloned(),
-        initial: initial.into_iter().map(|state| state.map(|state| batch_second(cx, state, is_batch_first)).transpose()).collect::<Result<_>>()?,
+        initial: initial
+            .into_iter()
+            .map(|state| state.map(|state| batch_second(cx, state, is_batch_first)).transpose())
+            .collect::<Result<_>>()?,
         peepholes,
         is_quantized: false,
     };
@@ -143,7 +146,11 @@ fn batch_second(cx: &mut Context, tensor: Tensor, is_batch_first: bool) -> Resul
 }
 
 fn check_rank(tensor: &Tensor, rank: usize, name: &str) -> Result<()> {
-    if tensor.rank() == rank { Ok(()) } else { invalid(format!("{name} has the rank {}, and {rank} is expected", tensor.rank())) }
+    if tensor.rank() == rank {
+        Ok(())
+    } else {
+        invalid(format!("{name} has the rank {}, and {rank} is expected", tensor.rank()))
+    }
 }
 
 impl Recurrence {
@@ -342,7 +349,8 @@ impl Recurrence {
                 None => None,
             };
             let own = templates.iter().zip(values);
-            let own: Vec<Tensor> = own.map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect();
+            let own: Vec<Tensor> =
+                own.map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect();
             direction.cell.step(cx, &products, &own, mask)
         };
         let row = |iteration: &Dim| [position(iteration), Dim::constant(i64::try_from(direction.index).unwrap_or(0))];
@@ -366,7 +374,8 @@ impl Recurrence {
             values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
                 let start = number.times(&chunk);
                 let extents = cx.extents(&rows);
-                let (mut states, whole) = (values.get(..templates.len()).unwrap_or_default().to_vec(), values.get(templates.len()));
+                let (mut states, whole) =
+                    (values.get(..templates.len()).unwrap_or_default().to_vec(), values.get(templates.len()));
                 let mut part = whole.map(|_| cx.b.empty(&extents, self.x.ty.element()));
                 for index in 0..CHUNK {
                     let (next, output) = step(cx, &start.plus(&Dim::constant(index)), &states)?;
@@ -391,7 +400,11 @@ impl Recurrence {
             values = repeated(cx, &first, steps, values, &mut single)?;
         }
         let mut results = values.into_iter();
-        let states = states.into_iter().zip(&mut results).map(|(state, value)| Tensor { data: Data::Value(value), ..state }).collect();
+        let states = states
+            .into_iter()
+            .zip(&mut results)
+            .map(|(state, value)| Tensor { data: Data::Value(value), ..state })
+            .collect();
         Ok((results.next(), states))
     }
 

@@ -28,7 +28,10 @@ pub(super) fn branch<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Out
     let (then, otherwise) = (node.graph("then_branch")?, node.graph("else_branch")?);
     if let Some(known) = known(&import.cx, tensor)? {
         let name = if known { "then_branch" } else { "else_branch" };
-        import.cx.remarks.push(format!("node `{}` (If): the condition is known, and `{name}` stands for the node", node.name));
+        import
+            .cx
+            .remarks
+            .push(format!("node `{}` (If): the condition is known, and `{name}` stands for the node", node.name));
         return import.graph(if known { then } else { otherwise }, Vec::new());
     }
     let condition = condition(&mut import.cx, tensor)?;
@@ -43,7 +46,10 @@ pub(super) fn branch<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Out
     if then.tensors.iter().zip(&otherwise.tensors).any(|(a, b)| a.rank() != b.rank()) {
         let reason = "its branches have results of different ranks, and `then_branch` alone is imported";
         import.cx.b.assert(condition, &format!("the condition of node `{}` (If) is false; {reason}", node.name));
-        import.cx.remarks.push(format!("node `{}` (If): {reason}; a call fails where the condition is false", node.name));
+        import
+            .cx
+            .remarks
+            .push(format!("node `{}` (If): {reason}; a call fails where the condition is false", node.name));
         return import.graph(graph, Vec::new());
     }
     for (index, (a, b)) in then.items.iter().zip(&otherwise.items).enumerate() {
@@ -61,7 +67,13 @@ fn imported<'m>(import: &mut Import<'m>, graph: &'m proto::Graph) -> Result<Bran
 }
 
 /// Emits the operation. Extents that differ, or are known in a branch alone, are measured behind it.
-fn joined(import: &mut Import<'_>, condition: Value, mut then: Branch, mut otherwise: Branch, outer: u32) -> Result<Outputs> {
+fn joined(
+    import: &mut Import<'_>,
+    condition: Value,
+    mut then: Branch,
+    mut otherwise: Branch,
+    outer: u32,
+) -> Result<Outputs> {
     let cx = &mut import.cx;
     let (mut types, mut left, mut right) = (Vec::new(), Vec::new(), Vec::new());
     // For each tensor: itself if both branches have it, or the shape of a result.
@@ -84,7 +96,8 @@ fn joined(import: &mut Import<'_>, condition: Value, mut then: Branch, mut other
         results.push(Err(shape));
     }
     let left = cx.b.append_to(&mut then.region, |b| left.iter().zip(&types).map(|(x, ty)| b.cast_to(*x, ty)).collect());
-    let right = cx.b.append_to(&mut otherwise.region, |b| right.iter().zip(&types).map(|(x, ty)| b.cast_to(*x, ty)).collect());
+    let right =
+        cx.b.append_to(&mut otherwise.region, |b| right.iter().zip(&types).map(|(x, ty)| b.cast_to(*x, ty)).collect());
     let mut values = if types.is_empty() {
         Vec::new()
     } else {

@@ -60,7 +60,9 @@ pub(super) fn check_alike(a: &Item, b: &Item, what: &str) -> Result<()> {
         (Item::Tensor(_), Item::Tensor(_)) => Ok(()),
         (Item::Sequence(a, _), Item::Sequence(b, _)) if a.len() != b.len() => {
             let lengths = format!("{} and {}", a.len(), b.len());
-            unsupported(format!("{what} is a sequence of the lengths {lengths}: a length must be known when the model is imported"))
+            unsupported(format!(
+                "{what} is a sequence of the lengths {lengths}: a length must be known when the model is imported"
+            ))
         }
         (Item::Sequence(a, _), Item::Sequence(b, _)) => {
             a.iter().zip(b.iter()).try_for_each(|(a, b)| check_alike(a, b, what))

@@ -118,7 +118,10 @@ fn unrolled<'m>(
         let next = step.condition.as_ref().map(|condition| known(&import.cx, condition)).transpose()?;
         let is_unknown = next == Some(None) || has_unknown(&step.carried) || has_unknown(&step.scans);
         goes_on = next.flatten() != Some(false);
-        if is_unknown && iteration < last || import.has_failed(&checkpoint) || iteration >= allowed && goes_on && iteration < last {
+        if is_unknown && iteration < last
+            || import.has_failed(&checkpoint)
+            || iteration >= allowed && goes_on && iteration < last
+        {
             import.restore(&checkpoint);
             return Ok(None);
         }
@@ -239,7 +242,8 @@ fn attempt<'m>(
         let ty = import.cx.b.type_of(*argument).clone();
         values.push(import.cx.b.cast_to(value, &ty));
     }
-    let is_bounded = goes_on.is_none() || plan.trip.as_ref().and_then(Dim::as_constant).is_some_and(|trip| trip <= ROWS);
+    let is_bounded =
+        goes_on.is_none() || plan.trip.as_ref().and_then(Dim::as_constant).is_some_and(|trip| trip <= ROWS);
     let mut scans = Vec::new();
     for (index, item) in step.scans.iter().enumerate() {
         let Item::Tensor(tensor) = item else { return invalid(format!("the scan output {index} is no tensor")) };
@@ -264,7 +268,8 @@ fn append(
     iteration: &Dim,
 ) -> Result<(Scan, Value)> {
     let cx = &mut import.cx;
-    let row: Vec<Option<Dim>> = tensor.shape.iter().map(|dim| Some(dim).filter(|dim| dim.is_below(outer)).cloned()).collect();
+    let row: Vec<Option<Dim>> =
+        tensor.shape.iter().map(|dim| Some(dim).filter(|dim| dim.is_below(outer)).cloned()).collect();
     let count = plan.rows.as_ref().or(plan.trip.as_ref());
     let whole = count.filter(|_| is_bounded && row.iter().all(Option::is_some));
     if whole.is_none() && (is_reversed || plan.rows.is_some()) {
@@ -342,7 +347,9 @@ fn emit(
         trip = trip.map(|_| cx.symbol("iterations", last));
     }
     // The compiler takes the carried extents of `scf.for` for those before the loop, and fails on those of nested ones.
-    let is_static = arguments.iter().all(|argument| cx.b.type_of(*argument).extents().is_some_and(|all| all.iter().all(Option::is_some)));
+    let is_static = arguments
+        .iter()
+        .all(|argument| cx.b.type_of(*argument).extents().is_some_and(|all| all.iter().all(Option::is_some)));
     let is_steady = shapes.iter().flatten().all(Option::is_some) && scans.iter().all(|scan| scan.is_whole) && is_static;
     if let Some(trip) = trip.clone().filter(|_| goes_on.is_none() && is_steady) {
         let values = cx.b.scf_for((zero, last, one), induction, &arguments, &initial, (region, next));

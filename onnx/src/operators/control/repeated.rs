@@ -130,7 +130,8 @@ impl<'m> Scanned<'m> {
         run(import, &plan, states, &mut |import, iteration, carried| {
             let mut inputs = carried.to_vec();
             for (tensor, is_reversed) in self.inputs.iter().zip(&self.reversed) {
-                let position = if *is_reversed { trip.minus(&Dim::constant(1)).minus(iteration) } else { iteration.clone() };
+                let position =
+                    if *is_reversed { trip.minus(&Dim::constant(1)).minus(iteration) } else { iteration.clone() };
                 inputs.push(Item::Tensor(row(&mut import.cx, tensor, &position)?));
             }
             let mut outputs = import.graph(self.graph, inputs)?.into_iter();

@@ -67,7 +67,8 @@ pub(super) fn rounded(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<
     let value = cx.value(x)?;
     let element = x.ty.element();
     let zero = cx.b.float(0.0, element);
-    let (kept, shape): (&[usize], Vec<Dim>) = if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
+    let (kept, shape): (&[usize], Vec<Dim>) =
+        if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
     let extents = cx.extents(&shape);
     let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
     let maps = [Map::identity(2), Map::of(2, kept), Map::of(2, kept)];
@@ -75,7 +76,9 @@ pub(super) fn rounded(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<
     let found = cx.b.generic(&[value], &ends, &maps, &[row, Iterator::Reduction], |b, x| {
         vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
     });
-    let (Some(least), Some(greatest)) = (found.first(), found.get(1)) else { return invalid("a matrix has no elements") };
+    let (Some(least), Some(greatest)) = (found.first(), found.get(1)) else {
+        return invalid("a matrix has no elements");
+    };
     let mut ends = Vec::new();
     for value in [*least, *greatest] {
         let end = cx.tensor(value, x.ty, shape.clone())?;
