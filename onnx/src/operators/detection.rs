@@ -186,8 +186,7 @@ fn is_any(cx: &mut Context, best: Value) -> Value {
     let none = cx.b.int(-1, Element::I32);
     let filled = cx.b.fill(none, &[]);
     let maps = [Map::identity(2), Map::of(2, &[])];
-    let greatest =
-        cx.b.generic(&[best], &[filled], &maps, &[Iterator::Reduction; 2], |b, x| vec![b.maxsi(x[0], x[1])]);
+    let greatest = cx.b.generic(&[best], &[filled], &maps, &[Iterator::Reduction; 2], |b, x| vec![b.maxsi(x[0], x[1])]);
     let greatest = cx.b.extract(greatest.first().copied().unwrap_or(filled), &[]);
     let zero = cx.b.int(0, Element::I32);
     cx.b.cmpi(IntPredicate::SignedGreaterEqual, greatest, zero)
@@ -257,8 +256,7 @@ fn listed(cx: &mut Context, selection: &Selection, chosen: &Tensor, steps: &Dim)
     };
     let ends = ends(cx, &counts, &pairs)?;
     let owner = owners(cx, &ends, &total, &pairs)?;
-    let [chosen, counts, ends, owner] =
-        [&chosen, &counts, &ends, &owner].map(|tensor| cx.value(tensor));
+    let [chosen, counts, ends, owner] = [&chosen, &counts, &ends, &owner].map(|tensor| cx.value(tensor));
     let (chosen, counts, ends, owner) = (chosen?, counts?, ends?, owner?);
     let (classes, pairs, steps) = (cx.index(&selection.classes), cx.index(&pairs), cx.index(steps));
     cx.generate(&[total, Dim::constant(3)], DataType::I64, |b, at| {

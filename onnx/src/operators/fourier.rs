@@ -183,7 +183,13 @@ fn extent_of(cx: &mut Context, x: &Tensor, axis: Value) -> Result<Dim> {
 }
 
 /// Transforms along an axis that is computed.
-fn along_computed(cx: &mut Context, x: &Tensor, axis: Value, lengths: &Lengths, transform: Transform) -> Result<Tensor> {
+fn along_computed(
+    cx: &mut Context,
+    x: &Tensor,
+    axis: Value,
+    lengths: &Lengths,
+    transform: Transform,
+) -> Result<Tensor> {
     let work = if x.ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
     let signal = x.rank() - 1;
     let results = cx.index(&lengths.results);
@@ -295,9 +301,8 @@ fn summed(cx: &mut Context, x: &Tensor, lengths: &Lengths, transform: Transform,
     let value = cx.value(x)?;
     let shape = [count, lengths.results.clone()];
     let filled = sums.filled(cx, &shape)?;
-    let part = |part: i64| {
-        Map::new(3, vec![Expression::dimension(0), Expression::dimension(2), Expression::constant(part)])
-    };
+    let part =
+        |part: i64| Map::new(3, vec![Expression::dimension(0), Expression::dimension(2), Expression::constant(part)]);
     let mut maps: Vec<Map> = (0..transform.parts).map(part).collect();
     maps.extend(filled.iter().map(|_| Map::of(3, &[0, 1])));
     let operands: Vec<Value> = (0..transform.parts).map(|_| value).collect();
@@ -496,13 +501,7 @@ fn stft(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 }
 
 /// Reads frames of a signal, each `step` behind the one before, and multiplies them by a window.
-fn cut_frames(
-    cx: &mut Context,
-    signal: &Tensor,
-    shape: &[Dim],
-    step: &Dim,
-    window: Option<&Tensor>,
-) -> Result<Tensor> {
+fn cut_frames(cx: &mut Context, signal: &Tensor, shape: &[Dim], step: &Dim, window: Option<&Tensor>) -> Result<Tensor> {
     let ty = signal.ty;
     cx.check_shape(ty, shape)?;
     let value = cx.value(signal)?;
@@ -532,16 +531,15 @@ fn cut_frames(
     maps.push(Map::identity(4));
     let extents = cx.extents(shape);
     let empty = cx.b.empty(&extents, ty.element());
-    let results = cx.b.generic(&operands, &[empty], &maps, &[Iterator::Parallel; 4], |b, arguments| {
-        match (arguments, window) {
+    let results =
+        cx.b.generic(&operands, &[empty], &maps, &[Iterator::Parallel; 4], |b, arguments| match (arguments, window) {
             ([element, factor, _], Some(_)) => {
                 let (element, factor) = (crate::kit::widened(b, *element, ty), crate::kit::widened(b, *factor, ty));
                 let weighted = b.mulf(element, factor);
                 vec![crate::kit::narrowed(b, weighted, ty)]
             }
             _ => vec![arguments[0]],
-        }
-    });
+        });
     cx.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
 }
 
@@ -560,5 +558,4 @@ mod tests {
         assert_eq!(inverse.factor(4, 1, 0, 0, 0), 0.5);
         assert_eq!(inverse.factor(4, 2, 0, 0, 0), 0.25);
     }
-
 }

@@ -86,7 +86,8 @@ fn grid_sample(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let lengths: Vec<Value> = spatial.iter().map(|dim| cx.index(dim)).collect();
     let (image, positions) = (cx.value(x)?, cx.value(grid)?);
     let (ty, grid_ty) = (x.ty, grid.ty);
-    let sampling = Sampling { mode, padding, align_corners: node.flag("align_corners"), coordinate: grid_ty.computed().element() };
+    let sampling =
+        Sampling { mode, padding, align_corners: node.flag("align_corners"), coordinate: grid_ty.computed().element() };
     one(cx.generate(&shape, ty, |b, at| {
         let mut taps = Vec::new();
         for (dimension, length) in lengths.iter().enumerate() {
@@ -210,6 +211,11 @@ fn rounded(b: &mut Builder, x: Value) -> Value {
     b.select(is_up, next, floor)
 }
 
+/// The type of a float of `f32` or `f64`.
+fn float_type(element: Element) -> DataType {
+    if element == Element::F64 { DataType::F64 } else { DataType::F32 }
+}
+
 /// Converts a whole position to an index within the tensor.
 fn clamped(b: &mut Builder, position: Value, length: Value) -> Value {
     let element = b.element_of(position);
@@ -217,9 +223,7 @@ fn clamped(b: &mut Builder, position: Value, length: Value) -> Value {
     let (low, high) = (b.float(-1.0, element), b.float(1e15, element));
     let raised = b.maximumf(position, low);
     let finite = b.minimumf(raised, high);
-    // Not every target converts `f64` to integers.
-    let single = if element == Element::F64 { b.truncf(finite, Element::F32) } else { finite };
-    let index = b.fptosi(single, Element::I64);
+    let index = converted(b, finite, float_type(element), DataType::I64);
     let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
     let last = b.subi(length, one);
     let lesser = b.minsi(index, last);
@@ -246,7 +250,12 @@ fn cubic_weights(b: &mut Builder, rest: Value) -> Vec<Value> {
     };
     let far = [A, -5.0 * A, 8.0 * A, -4.0 * A];
     let near = [A + 2.0, -(A + 3.0), 0.0, 1.0];
-    vec![polynomial(b, before, far), polynomial(b, rest, near), polynomial(b, opposite, near), polynomial(b, behind, far)]
+    vec![
+        polynomial(b, before, far),
+        polynomial(b, rest, near),
+        polynomial(b, opposite, near),
+        polynomial(b, behind, far),
+    ]
 }
 
 /// Adds the weighted elements of all combinations of taps.
@@ -300,11 +309,8 @@ fn summed(b: &mut Builder, image: &Image, prefix: &[Value], taps: &[Vec<Tap>], i
         };
         let mut term = summed(b, image, &place, rest, inside);
         if let Some(weight) = tap.weight {
-            let weight = match (b.element_of(weight), image.work) {
-                (Element::F32, DataType::F64) => b.extf(weight, Element::F64),
-                (Element::F64, DataType::F32) => b.truncf(weight, Element::F32),
-                _ => weight,
-            };
+            let from = float_type(b.element_of(weight));
+            let weight = converted(b, weight, from, image.work);
             term = b.mulf(term, weight);
         }
         sum = Some(sum.map_or(term, |sum| b.addf(sum, term)));

@@ -7,7 +7,7 @@ use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{read, wrong_type};
+use crate::kit::{converted, read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
@@ -74,10 +74,15 @@ impl Regions {
 /// The most samples along a dimension of a bin.
 const MOST_SAMPLES: f64 = 65_536.0;
 
-/// Converts a whole number. Not every target converts `f64`.
+/// The type of a float of `f32` or `f64`.
+fn float_type(element: Element) -> DataType {
+    if element == Element::F64 { DataType::F64 } else { DataType::F32 }
+}
+
+/// Converts a whole number.
 fn integer(b: &mut Builder, number: Value) -> Value {
-    let single = if b.element_of(number) == Element::F64 { b.truncf(number, Element::F32) } else { number };
-    b.fptosi(single, Element::I64)
+    let from = float_type(b.element_of(number));
+    converted(b, number, from, DataType::I64)
 }
 
 /// Where a sample lies between two elements of a dimension.
@@ -239,11 +244,8 @@ impl Sampled {
 }
 
 fn as_work(b: &mut Builder, weight: Value, work: DataType) -> Value {
-    match (b.element_of(weight), work) {
-        (Element::F32, DataType::F64) => b.extf(weight, Element::F64),
-        (Element::F64, DataType::F32) => b.truncf(weight, Element::F32),
-        _ => weight,
-    }
+    let from = float_type(b.element_of(weight));
+    converted(b, weight, from, work)
 }
 
 /// Converts an index from data to one within a tensor.
@@ -264,8 +266,10 @@ fn samples(cx: &mut Context, settings: &Regions, regions: &Dim, bins: [i64; 2]) 
     }
     let mut found = Vec::new();
     for (dimension, count) in [(1, bins[0]), (0, bins[1])] {
-        let counts = cx.generate(&[regions.clone()], DataType::I64, |b, at| settings.side(b, at[0], dimension, count).samples)?;
-        let most = cx.reduce(&counts, &[0], DataType::I64, Scalar::Int(Dim::constant(1)), |b, x, most| b.maxsi(x, most))?;
+        let counts =
+            cx.generate(&[regions.clone()], DataType::I64, |b, at| settings.side(b, at[0], dimension, count).samples)?;
+        let most =
+            cx.reduce(&counts, &[0], DataType::I64, Scalar::Int(Dim::constant(1)), |b, x, most| b.maxsi(x, most))?;
         found.extend(cx.integers(&most)?);
     }
     match <[Dim; 2]>::try_from(found) {

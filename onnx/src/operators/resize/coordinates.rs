@@ -12,8 +12,13 @@ pub(super) trait Numbers {
     fn div(&mut self, x: Self::Number, y: Self::Number) -> Self::Number;
     fn floor(&mut self, x: Self::Number) -> Self::Number;
     /// Returns `then` if `x < y`, else `otherwise`.
-    fn if_less(&mut self, x: Self::Number, y: Self::Number, then: Self::Number, otherwise: Self::Number)
-    -> Self::Number;
+    fn if_less(
+        &mut self,
+        x: Self::Number,
+        y: Self::Number,
+        then: Self::Number,
+        otherwise: Self::Number,
+    ) -> Self::Number;
 }
 
 /// Arithmetic on numbers that are known, rounded to `f32` unless `is_double`.
@@ -160,12 +165,7 @@ pub(super) struct Line<N> {
 }
 
 /// Returns the position in the input for an index of the result.
-pub(super) fn origin<M: Numbers>(
-    n: &mut M,
-    transform: Transform,
-    x: M::Number,
-    line: &Line<M::Number>,
-) -> M::Number {
+pub(super) fn origin<M: Numbers>(n: &mut M, transform: Transform, x: M::Number, line: &Line<M::Number>) -> M::Number {
     let (zero, half, one) = (n.constant(0.0), n.constant(0.5), n.constant(1.0));
     let centre = |n: &mut M| {
         let moved = n.add(x, half);
@@ -216,12 +216,7 @@ pub(super) fn origin<M: Numbers>(
 }
 
 /// Returns the index of the element that is nearest to a position, as a number; it may be out of range.
-pub(super) fn nearest<M: Numbers>(
-    n: &mut M,
-    rounding: Rounding,
-    x: M::Number,
-    line: &Line<M::Number>,
-) -> M::Number {
+pub(super) fn nearest<M: Numbers>(n: &mut M, rounding: Rounding, x: M::Number, line: &Line<M::Number>) -> M::Number {
     let (zero, half, one) = (n.constant(0.0), n.constant(0.5), n.constant(1.0));
     let floor = n.floor(x);
     let rest = n.sub(x, floor);
@@ -333,7 +328,8 @@ mod tests {
     fn weights_of_a_position_sum_up_to_one() {
         for (cubic, reach) in [(None, 1.0), (Some(-0.75), 2.0)] {
             let filter = Filter { cubic, antialias: false, exclude_outside: false };
-            let taps = (0..2 * reach as i64).map(|k| tap(&mut { SINGLE }, filter, 1.25, k as f64, reach, &line(4.0, 8.0)));
+            let taps =
+                (0..2 * reach as i64).map(|k| tap(&mut { SINGLE }, filter, 1.25, k as f64, reach, &line(4.0, 8.0)));
             let sum: f64 = taps.map(|(_, weight)| weight).sum();
             assert!((sum - 1.0).abs() < 1e-6, "{cubic:?}: {sum}");
             assert_eq!(filter.reach(0.5), reach);

@@ -142,7 +142,12 @@ fn oldest(cx: &mut Context, node: &Node<'_>, scales: &Tensor) -> Result<Outputs>
     };
     let axes: Vec<usize> = (0..x.rank()).collect();
     let lines = scaled(cx, x, &axes, scales)?;
-    one(passes::resize(cx, x, &lines, &Options { transform: Transform::Asymmetric, interpolation, extrapolation: 0.0 })?)
+    one(passes::resize(
+        cx,
+        x,
+        &lines,
+        &Options { transform: Transform::Asymmetric, interpolation, extrapolation: 0.0 },
+    )?)
 }
 
 /// Returns the elements of a tensor of floats of one dimension, which are read when the module runs if they are not known.
@@ -236,11 +241,8 @@ fn sized(cx: &mut Context, x: &Tensor, axes: &[usize], sizes: &Tensor, policy: &
         "not_smaller" => Some(true),
         other => return unsupported(format!("the aspect ratio policy `{other}` is not known")),
     };
-    let pairs: Vec<(usize, Dim, Dim)> = axes
-        .iter()
-        .zip(sizes)
-        .filter_map(|(axis, size)| Some((*axis, x.shape.get(*axis)?.clone(), size)))
-        .collect();
+    let pairs: Vec<(usize, Dim, Dim)> =
+        axes.iter().zip(sizes).filter_map(|(axis, size)| Some((*axis, x.shape.get(*axis)?.clone(), size))).collect();
     let Some(is_larger) = is_larger else {
         return Ok(pairs.into_iter().map(|(axis, input, size)| AxisLine::new(axis, input, size, None)).collect());
     };
@@ -270,8 +272,7 @@ fn common_scale(cx: &mut Context, pairs: &[(usize, Dim, Dim)], is_greatest: bool
         extreme = Some(match extreme {
             None => scale,
             Some(other) => {
-                let predicate =
-                    if is_greatest { FloatPredicate::OrderedGreater } else { FloatPredicate::OrderedLess };
+                let predicate = if is_greatest { FloatPredicate::OrderedGreater } else { FloatPredicate::OrderedLess };
                 let is_beyond = cx.b.cmpf(predicate, scale, other);
                 cx.b.select(is_beyond, scale, other)
             }

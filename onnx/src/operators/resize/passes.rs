@@ -23,7 +23,9 @@ pub(super) fn resize(cx: &mut Context, x: &Tensor, lines: &[AxisLine], options: 
     let is_crop = options.transform == Transform::CropAndResize;
     let is_identity = |line: &&AxisLine| {
         let is_whole = line.start == Number::Known(0.0) && line.end == Number::Known(1.0);
-        line.input == line.output && (!is_crop || is_whole) && line.scale.is_none_or(|scale| scale == Number::Known(1.0))
+        line.input == line.output
+            && (!is_crop || is_whole)
+            && line.scale.is_none_or(|scale| scale == Number::Known(1.0))
     };
     let lines: Vec<&AxisLine> = lines.iter().filter(|line| !is_identity(line)).collect();
     for line in &lines {
