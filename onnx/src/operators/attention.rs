@@ -21,7 +21,9 @@ pub(super) fn scale(cx: &Context, node: &Node<'_>, size: &Dim) -> Result<f64> {
     match (node.float("scale"), size.as_constant()) {
         (Some(scale), _) => Ok(scale),
         (None, Some(size)) => Ok(1.0 / (size as f64).sqrt()),
-        (None, None) => unsupported(format!("the size of heads, {}, is not a constant, and there is no `scale`", cx.text(size))),
+        (None, None) => {
+            unsupported(format!("the size of heads, {}, is not a constant, and there is no `scale`", cx.text(size)))
+        }
     }
 }
 

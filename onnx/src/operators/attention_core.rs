@@ -4,9 +4,9 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
 use crate::context::Context;
+use crate::convert::{narrowed, narrowed_to, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::convert::{narrowed, narrowed_to, widened};
 use crate::node::{invalid, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
@@ -40,7 +40,11 @@ impl Heads {
 
     fn checked(self) -> Result<Heads> {
         if self.tensor.rank() != 4 || !self.tensor.ty.is_float() {
-            return invalid(format!("heads are {} of rank {}, not floats of rank 4", self.tensor.ty.name(), self.tensor.rank()));
+            return invalid(format!(
+                "heads are {} of rank {}, not floats of rank 4",
+                self.tensor.ty.name(),
+                self.tensor.rank()
+            ));
         }
         Ok(self)
     }
@@ -195,11 +199,13 @@ impl Attention {
     fn scores(&self, cx: &mut Context, products: &Tensor) -> Result<Tensor> {
         let mut inputs = vec![products.clone()];
         let bias = self.bias.as_ref().map(|bias| push(&mut inputs, bias.clone()));
-        let per_batch = |cx: &mut Context, tensor: &Option<Tensor>, inputs: &mut Vec<Tensor>| -> Result<Option<usize>> {
-            let Some(tensor) = tensor else { return Ok(None) };
-            let spread = cx.reshape(tensor, &[tensor.count(), Dim::constant(1), Dim::constant(1), Dim::constant(1)])?;
-            Ok(Some(push(inputs, spread)))
-        };
+        let per_batch =
+            |cx: &mut Context, tensor: &Option<Tensor>, inputs: &mut Vec<Tensor>| -> Result<Option<usize>> {
+                let Some(tensor) = tensor else { return Ok(None) };
+                let spread =
+                    cx.reshape(tensor, &[tensor.count(), Dim::constant(1), Dim::constant(1), Dim::constant(1)])?;
+                Ok(Some(push(inputs, spread)))
+            };
         let offsets = per_batch(cx, &self.limits.offsets, &mut inputs)?;
         let lengths = per_batch(cx, &self.limits.lengths, &mut inputs)?;
         let offset = self.limits.offset.as_ref().map(|offset| cx.index(offset));

@@ -182,7 +182,13 @@ fn by_length(cx: &mut Context, attention: &Attention, mask: &Tensor, filter: f64
     let parts = match mask.count().minus(&batch) {
         rest if rest.is(0) => 1,
         rest if rest == batch => 2,
-        _ => return unsupported(format!("a mask of {} positions for a batch of {}", cx.text(&mask.count()), cx.text(&batch))),
+        _ => {
+            return unsupported(format!(
+                "a mask of {} positions for a batch of {}",
+                cx.text(&mask.count()),
+                cx.text(&batch)
+            ));
+        }
     };
     let mut bounds = Vec::new();
     for index in 0..parts {

@@ -176,13 +176,7 @@ fn lengths(cx: &mut Context, node: &Node<'_>, sequence: &Dim) -> Result<Lengths>
 }
 
 /// Joins keys or values of earlier calls with those of this one, for each batch at its length: `[batch, heads, sequence, size]`.
-fn present(
-    cx: &mut Context,
-    past: Option<&Tensor>,
-    new: &Heads,
-    lengths: &Lengths,
-    total: &Dim,
-) -> Result<Heads> {
+fn present(cx: &mut Context, past: Option<&Tensor>, new: &Heads, lengths: &Lengths, total: &Dim) -> Result<Heads> {
     let ty = new.tensor.ty;
     let capacity = past.and_then(|past| past.shape.get(2).cloned()).unwrap_or_else(|| Dim::constant(0));
     let shape = [new.batch(), new.heads(), capacity.at_least(total), new.size()];
@@ -251,7 +245,9 @@ impl Rows {
         let shifted = b.subi(row, before);
         let shifted = clamped(b, shifted, zero, bounds.count);
         let nothing = b.float(0.0, ty.computed().element());
-        let order = |row: Value, is_packed: bool| if is_packed { [batch, row, head, column] } else { [batch, head, row, column] };
+        let order = |row: Value, is_packed: bool| {
+            if is_packed { [batch, row, head, column] } else { [batch, head, row, column] }
+        };
         match self {
             Rows::New(new, is_packed) => {
                 let element = read(b, *new, &order(shifted, *is_packed), ty);

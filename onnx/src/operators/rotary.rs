@@ -14,7 +14,12 @@ use crate::tensor::Tensor;
 
 pub(super) const ROWS: &[Row] = &[
     onnx("RotaryEmbedding", 23, rotary_embedding),
-    Row { domain: "com.microsoft", name: "RotaryEmbedding", since: 1, lower: Lowering::Plain(contrib_rotary_embedding) },
+    Row {
+        domain: "com.microsoft",
+        name: "RotaryEmbedding",
+        since: 1,
+        lower: Lowering::Plain(contrib_rotary_embedding),
+    },
 ];
 
 /// Cosines and sines for each position of a sequence.

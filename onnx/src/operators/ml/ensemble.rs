@@ -195,12 +195,17 @@ impl Ensemble {
                     Node::Leaf(_) => Vec::new(),
                     Node::Inner { children: (low, high, missing), .. } => vec![*low, *high, *missing],
                 };
-                let states: Vec<i64> = children.iter().map(|child| depths.get(*child).copied().unwrap_or(UNKNOWN)).collect();
+                let states: Vec<i64> =
+                    children.iter().map(|child| depths.get(*child).copied().unwrap_or(UNKNOWN)).collect();
                 if states.contains(&OPEN) {
                     return invalid("a node of a tree is its own successor");
                 }
-                let missing: Vec<usize> =
-                    children.iter().zip(&states).filter(|(_, state)| **state == UNKNOWN).map(|(child, _)| *child).collect();
+                let missing: Vec<usize> = children
+                    .iter()
+                    .zip(&states)
+                    .filter(|(_, state)| **state == UNKNOWN)
+                    .map(|(child, _)| *child)
+                    .collect();
                 let next = if missing.is_empty() {
                     stack.pop();
                     states.iter().max().map_or(0, |depth| depth + 1)
@@ -371,7 +376,10 @@ impl Ensemble {
             (least, greatest) = (feature.min(least), feature.max(greatest));
         }
         if least < 0 || width.as_constant().is_some_and(|width| greatest >= width) {
-            return invalid(format!("a tree asks for the feature {}, which is not there", if least < 0 { least } else { greatest }));
+            return invalid(format!(
+                "a tree asks for the feature {}, which is not there",
+                if least < 0 { least } else { greatest }
+            ));
         }
         Ok(())
     }
@@ -499,7 +507,8 @@ impl Walk {
                 b.select(is_high, one, zero)
             }
             Missing::High | Missing::Own => {
-                let predicate = if self.is_strict { FloatPredicate::OrderedLess } else { FloatPredicate::OrderedLessEqual };
+                let predicate =
+                    if self.is_strict { FloatPredicate::OrderedLess } else { FloatPredicate::OrderedLessEqual };
                 let is_low = b.cmpf(predicate, x, threshold);
                 b.select(is_low, zero, one)
             }

@@ -24,7 +24,8 @@ pub(super) const ROWS: &[Row] = &[
 
 /// A tensor of numbers that broadcasts along the last dimension.
 fn numbers(values: &[f64], ty: DataType) -> Tensor {
-    let scalar = |value: &f64| if ty.is_float() { Scalar::Float(*value) } else { Scalar::Int(Dim::constant(*value as i64)) };
+    let scalar =
+        |value: &f64| if ty.is_float() { Scalar::Float(*value) } else { Scalar::Int(Dim::constant(*value as i64)) };
     let count = i64::try_from(values.len()).unwrap_or(i64::MAX);
     Tensor::of_elements(ty, vec![Dim::constant(count)], values.iter().map(scalar).collect())
 }
@@ -95,7 +96,8 @@ fn imputer(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
             b.select(is_replaced, x[1], x[0])
         })?);
     }
-    let values: Vec<f64> = node.ints("imputed_value_int64s").unwrap_or_default().iter().map(|value| *value as f64).collect();
+    let values: Vec<f64> =
+        node.ints("imputed_value_int64s").unwrap_or_default().iter().map(|value| *value as f64).collect();
     let replaced = node.int_or("replaced_value_int64", 0);
     let values = checked(&values, ty)?;
     one(cx.map_to(&[x, &values], ty, &x.shape, |b, x| {
@@ -166,7 +168,8 @@ fn feature_vectorizer(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
             [] => return unsupported("a scalar among features"),
         };
         let rows = cx.cast(&rows, DataType::F32)?;
-        let added = rows.shape.get(1).map(|columns| Dim::constant(*width).minus(columns)).unwrap_or_else(|| Dim::constant(0));
+        let added =
+            rows.shape.get(1).map(|columns| Dim::constant(*width).minus(columns)).unwrap_or_else(|| Dim::constant(0));
         let none = Dim::constant(0);
         let zero = cx.b.float(0.0, Element::F32);
         parts.push(cx.pad(&rows, &[none.clone(), none.clone()], &[none, added], zero)?);

@@ -12,11 +12,15 @@ use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
-    ml("LabelEncoder", 1, |_, _| unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")),
+    ml("LabelEncoder", 1, |_, _| {
+        unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")
+    }),
     ml("LabelEncoder", 2, |cx, node| label_encoder(cx, node, false)),
     ml("LabelEncoder", 4, |cx, node| label_encoder(cx, node, true)),
     ml("OneHotEncoder", 1, one_hot_encoder),
-    ml("CategoryMapper", 1, |_, _| unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")),
+    ml("CategoryMapper", 1, |_, _| {
+        unsupported("strings are not supported: --inputs= and --outputs= cut the graph behind them")
+    }),
 ];
 
 fn integers(list: &[i64]) -> Tensor {
@@ -71,7 +75,8 @@ fn is_equal(b: &mut Builder, x: Value, key: Value, kind: Kind, finds_nan: bool) 
     if !finds_nan {
         return is_same;
     }
-    let (x_missing, key_missing) = (b.cmpf(FloatPredicate::Unordered, x, x), b.cmpf(FloatPredicate::Unordered, key, key));
+    let (x_missing, key_missing) =
+        (b.cmpf(FloatPredicate::Unordered, x, x), b.cmpf(FloatPredicate::Unordered, key, key));
     let both_missing = b.andi(x_missing, key_missing);
     b.ori(is_same, both_missing)
 }
@@ -81,7 +86,11 @@ fn label_encoder(cx: &mut Context, node: &Node<'_>, finds_nan: bool) -> Result<O
     let x = node.input(0)?;
     let (keys, values) = (list(cx, node, "keys")?, list(cx, node, "values")?);
     if x.ty != keys.ty || keys.shape != values.shape {
-        return invalid(format!("elements of type {} for keys of type {}, or as many values as keys are expected", x.ty.name(), keys.ty.name()));
+        return invalid(format!(
+            "elements of type {} for keys of type {}, or as many values as keys are expected",
+            x.ty.name(),
+            keys.ty.name()
+        ));
     }
     let ty = values.ty;
     if ty.computed() != ty || keys.ty.computed() != keys.ty {
@@ -94,7 +103,12 @@ fn label_encoder(cx: &mut Context, node: &Node<'_>, finds_nan: bool) -> Result<O
     let filled = cx.b.fill(initial, &extents);
     // Keys from the last to the first, so that the first of equal ones is the last that is compared.
     let elements: Vec<usize> = (0..rank).collect();
-    let maps = [Map::of(rank + 1, &elements), Map::of(rank + 1, &[rank]), Map::of(rank + 1, &[rank]), Map::of(rank + 1, &elements)];
+    let maps = [
+        Map::of(rank + 1, &elements),
+        Map::of(rank + 1, &[rank]),
+        Map::of(rank + 1, &[rank]),
+        Map::of(rank + 1, &elements),
+    ];
     let mut iterators = vec![Iterator::Parallel; rank];
     iterators.push(Iterator::Reduction);
     let kind = keys.ty.kind();

@@ -14,8 +14,7 @@ use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Item, Tensor};
 
-pub(super) const ROWS: &[Row] =
-    &[ml("LinearClassifier", 1, classifier), ml("LinearRegressor", 1, regressor)];
+pub(super) const ROWS: &[Row] = &[ml("LinearClassifier", 1, classifier), ml("LinearRegressor", 1, regressor)];
 
 /// Multiplies rows of features by coefficients of `[targets, features]` and adds a number for each target, or one for all.
 pub(super) fn products(

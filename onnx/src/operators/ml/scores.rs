@@ -210,10 +210,8 @@ impl<'m> Labels<'m> {
 /// Returns the class of the greatest score of each row, the first of several, as `i32`.
 pub(super) fn greatest_class(cx: &mut Context, scores: &Tensor) -> Result<Tensor> {
     let reduction = Reduction::along(&scores.shape, &[1]);
-    let accumulators = [
-        (scores.ty.computed(), Scalar::Float(f64::NEG_INFINITY)),
-        (DataType::I32, Scalar::Int(Dim::constant(0))),
-    ];
+    let accumulators =
+        [(scores.ty.computed(), Scalar::Float(f64::NEG_INFINITY)), (DataType::I32, Scalar::Int(Dim::constant(0)))];
     let operands = [(scores, Map::identity(2))];
     let results = reduction.reduce(cx, &operands, &accumulators, |b, x, best| {
         let index = b.iteration(1);

@@ -8,7 +8,13 @@ fn leaf(ensemble: &Ensemble, x: f64) -> i64 {
             Node::Leaf(weights) => return weights[0].0,
             Node::Inner { threshold, children: (low, high, missing), .. } => {
                 let is_low = if ensemble.is_strict { x < *threshold } else { x <= *threshold };
-                node = if x.is_nan() { *missing } else if is_low { *low } else { *high };
+                node = if x.is_nan() {
+                    *missing
+                } else if is_low {
+                    *low
+                } else {
+                    *high
+                };
             }
         }
     }
@@ -34,7 +40,8 @@ fn all_modes_are_one_comparison() {
         Mode::Equal => x == threshold,
         Mode::NotEqual => x != threshold,
     };
-    let numbers = [f64::NEG_INFINITY, -1.5, -f64::from(f32::MIN_POSITIVE), 0.0, f64::from(f32::EPSILON), 1.5, f64::INFINITY];
+    let numbers =
+        [f64::NEG_INFINITY, -1.5, -f64::from(f32::MIN_POSITIVE), 0.0, f64::from(f32::EPSILON), 1.5, f64::INFINITY];
     for mode in [Mode::LessEqual, Mode::Less, Mode::GreaterEqual, Mode::Greater, Mode::Equal, Mode::NotEqual] {
         for others in [&[][..], &[Mode::LessEqual], &[Mode::Less]] {
             for (threshold, x) in numbers.iter().flat_map(|threshold| numbers.map(|x| (*threshold, x))) {

@@ -114,7 +114,8 @@ fn grown(node: &Node<'_>, votes: &Votes<'_>, targets: i64, is_double: bool) -> R
     let count = trees.len();
     let ids = per_node(node, "nodes_nodeids", count)?;
     let features = per_node(node, "nodes_featureids", count)?;
-    let (thens, otherwises) = (per_node(node, "nodes_truenodeids", count)?, per_node(node, "nodes_falsenodeids", count)?);
+    let (thens, otherwises) =
+        (per_node(node, "nodes_truenodeids", count)?, per_node(node, "nodes_falsenodeids", count)?);
     let thresholds = floats(node, "nodes_values")?;
     let texts = node.texts("nodes_modes")?.unwrap_or_default();
     if thresholds.len() != count || texts.len() != count {
@@ -276,8 +277,10 @@ fn ensemble(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return invalid("the attributes of nodes or those of leaves are not equally long");
     }
     let mut sets = member_sets(&tensor_numbers(node, "membership_values")?.unwrap_or_default()).into_iter();
-    let (thens, otherwises) = (per_node(node, "nodes_truenodeids", count)?, per_node(node, "nodes_falsenodeids", count)?);
-    let (then_leafs, otherwise_leafs) = (per_node(node, "nodes_trueleafs", count)?, per_node(node, "nodes_falseleafs", count)?);
+    let (thens, otherwises) =
+        (per_node(node, "nodes_truenodeids", count)?, per_node(node, "nodes_falsenodeids", count)?);
+    let (then_leafs, otherwise_leafs) =
+        (per_node(node, "nodes_trueleafs", count)?, per_node(node, "nodes_falseleafs", count)?);
     let tracks = node.ints("nodes_missing_value_tracks_true").unwrap_or_default();
     let plain = |number: &f64| match *number as i64 {
         1 => Mode::Less,
@@ -299,7 +302,9 @@ fn ensemble(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
                 growth.compare(Some(place), *feature, (plain(number), split), children, tracks_true);
             }
             6 => {
-                let Some(set) = sets.next() else { return invalid("there are fewer sets of members than nodes that need one") };
+                let Some(set) = sets.next() else {
+                    return invalid("there are fewer sets of members than nodes that need one");
+                };
                 growth.member(Some(place), *feature, &set, children, tracks_true);
             }
             other => return invalid(format!("a node of mode {other}")),

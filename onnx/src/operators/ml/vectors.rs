@@ -129,7 +129,8 @@ fn regressor(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return one(scores);
     }
     one(cx.map(&[&scores], DataType::F32, |b, x| {
-        let (zero, inside, outside) = (b.float(0.0, Element::F32), b.float(1.0, Element::F32), b.float(-1.0, Element::F32));
+        let (zero, inside, outside) =
+            (b.float(0.0, Element::F32), b.float(1.0, Element::F32), b.float(-1.0, Element::F32));
         let is_inside = b.cmpf(FloatPredicate::OrderedGreater, x[0], zero);
         b.select(is_inside, inside, outside)
     })?)
@@ -144,7 +145,11 @@ fn pairs(classes: usize) -> Vec<(usize, usize)> {
 fn pair_coefficients(node: &Node<'_>, per_class: &[i64], count: usize) -> Result<Vec<f32>> {
     let list = node.floats("coefficients").unwrap_or_default();
     if list.len() < per_class.len().saturating_sub(1).saturating_mul(count) {
-        return invalid(format!("{} coefficients for {count} support vectors of {} classes", list.len(), per_class.len()));
+        return invalid(format!(
+            "{} coefficients for {count} support vectors of {} classes",
+            list.len(),
+            per_class.len()
+        ));
     }
     let mut owners = Vec::with_capacity(count);
     for (class, own) in per_class.iter().enumerate() {
@@ -212,7 +217,15 @@ fn classifier(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 fn votes(cx: &mut Context, name: &str, decisions: &Tensor, classes: usize) -> Result<Tensor> {
     let pairs = pairs(classes);
     let side = |own: usize| -> Vec<f64> {
-        let for_class = |pair: &(usize, usize)| if pair.0 == own { 1.0 } else if pair.1 == own { -1.0 } else { 0.0 };
+        let for_class = |pair: &(usize, usize)| {
+            if pair.0 == own {
+                1.0
+            } else if pair.1 == own {
+                -1.0
+            } else {
+                0.0
+            }
+        };
         pairs.iter().map(for_class).collect()
     };
     let sides: Vec<f64> = (0..classes).flat_map(side).collect();
@@ -236,7 +249,9 @@ fn votes(cx: &mut Context, name: &str, decisions: &Tensor, classes: usize) -> Re
 /// The probability of the first class of each pair against the second.
 fn ratios(cx: &mut Context, name: &str, decisions: &Tensor, slopes: &[f32], offsets: &[f32]) -> Result<Tensor> {
     let count = decisions.shape.get(1).and_then(Dim::as_constant).and_then(|count| usize::try_from(count).ok());
-    let (Some(slopes), Some(offsets)) = (count.and_then(|count| slopes.get(..count)), count.and_then(|count| offsets.get(..count))) else {
+    let (Some(slopes), Some(offsets)) =
+        (count.and_then(|count| slopes.get(..count)), count.and_then(|count| offsets.get(..count)))
+    else {
         return invalid("the attributes `prob_a` and `prob_b` have fewer elements than there are pairs of classes");
     };
     let slopes = table(&format!("{name}.prob_a"), &doubles(slopes), &[length(slopes)], DataType::F32);
