@@ -4,7 +4,7 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
 use crate::context::Context;
-use crate::convert::{narrowed, narrowed_to, widened};
+use crate::convert::{Rounding, narrowed, narrowed_to, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{invalid, unsupported};
@@ -322,7 +322,7 @@ pub(super) fn converted_float(b: &mut Builder, x: Value, to: Element) -> Value {
     match (from.bits(), to.bits()) {
         _ if from == to => x,
         (from, to_bits) if from < to_bits => b.extf(x, to),
-        _ => narrowed_to(b, x, DataType::F32, false),
+        _ => narrowed_to(b, x, DataType::F32, Rounding::default()),
     }
 }
 

@@ -6,6 +6,7 @@ use incarnate_mlir::{Builder, Element, Value};
 use super::products::contrib;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::Rounding;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{converted, wrong_type};
@@ -153,7 +154,7 @@ fn quantised(cx: &mut Context, aligned: &Aligned, ty: DataType, saturates: bool)
             (true, None) => quotient,
         }
     })?;
-    cx.cast_as(&y, ty, saturates)
+    cx.cast_as(&y, ty, Rounding { saturates, ..Rounding::default() })
 }
 
 /// Quantises a tensor with one scale and one zero point.
