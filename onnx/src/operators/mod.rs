@@ -142,6 +142,11 @@ const FAMILIES: &[&[Row]] = &[
     softmax::ROWS,
     top_k::ROWS,
     windows::ROWS,
+    ml::FAMILIES[0],
+    ml::FAMILIES[1],
+    ml::FAMILIES[2],
+    ml::FAMILIES[3],
+    ml::FAMILIES[4],
 ];
 
 /// Finds the form of an operator in a version of its operator set: the newest that is not newer.
