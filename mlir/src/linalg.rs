@@ -160,6 +160,17 @@ impl Builder {
         self.operation(Type::Scalar(Element::Index), &format!("linalg.index {dimension} : index"))
     }
 
+    /// `linalg.softmax` along a dimension of a tensor of floats, whose extents are `extents`.
+    pub fn softmax(&mut self, x: Value, dimension: usize, extents: &[Extent]) -> Value {
+        let ty = self.type_of(x).clone();
+        if !ty.element().is_float() || dimension >= self.rank(x) {
+            self.fail(format!("linalg.softmax of {ty} along {dimension}"));
+        }
+        let empty = self.empty(extents, ty.element());
+        let text = format!("linalg.softmax dimension({dimension}) ins({x} : {ty}) outs({empty} : {ty}) -> {ty}");
+        self.operation(ty, &text)
+    }
+
     /// A named operation, which adds to its output.
     pub fn kernel(&mut self, kernel: Kernel, inputs: &[Value], output: Value, window: Option<&Window>) -> Value {
         let (name, count, is_windowed) = kernel.row();

@@ -313,6 +313,7 @@ fn folded_pair(x: &Scalar, y: &Scalar, form: Form, ty: DataType) -> Option<Scala
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -65,22 +65,34 @@ fn bias_softmax(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     one(softmax(cx, &sum, &axes)?)
 }
 
-/// The exponentials, divided by their sum along axes.
+/// The exponentials, divided by their sum along axes, which are adjacent: the compiler has an operation for one axis, which becomes one
+/// dispatch.
 pub(super) fn softmax(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    let Some(axis) = axes.first().copied() else { return cx.splat(&Scalar::Float(1.0), x.ty, &x.shape) };
     if x.count().is(0) {
         return Ok(x.clone());
     }
-    let reduction = Reduction::along(&x.shape, axes);
-    let (ty, identity) = (x.ty.computed(), Map::identity(x.rank()));
-    let greatest = greatest(cx, x, &identity, &reduction, ty)?;
-    let operands = [(x, identity.clone()), (&greatest, reduction.output.clone())];
-    let exponentials = map_nest(cx, &operands, &x.shape, ty, |b, x| {
-        let difference = b.subf(x[0], x[1]);
-        b.exp(difference)
-    })?;
-    let sum = reduction.sum(cx, &[(&exponentials, identity.clone())], ty, |_, x| x[0])?;
-    let operands = [(&exponentials, identity), (&sum, reduction.output)];
-    map_nest(cx, &operands, &x.shape, x.ty, |b, x| b.divf(x[0], x[1]))
+    let ty = x.ty.computed();
+    let wide = cx.cast(x, ty)?;
+    let joined = joined(cx, &wide, axes)?;
+    let value = cx.value(&joined)?;
+    let extents = cx.extents(&joined.shape);
+    let result = cx.b.softmax(value, axis, &extents);
+    let result = cx.tensor(result, ty, joined.shape.clone())?;
+    let result = cx.reshape(&result, &x.shape)?;
+    cx.cast(&result, x.ty)
+}
+
+/// Joins axes, which are the last dimensions unless there is one alone.
+fn joined(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    match axes {
+        [] | [_] => Ok(x.clone()),
+        [first, ..] => {
+            let mut shape = x.shape.get(..*first).unwrap_or_default().to_vec();
+            shape.push(Dim::product(axes.iter().filter_map(|axis| x.shape.get(*axis))));
+            cx.reshape(x, &shape)
+        }
+    }
 }
 
 /// The logarithm of [`softmax`].
@@ -109,16 +121,8 @@ fn hardmax(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     if x.count().is(0) {
         return Ok(x.clone());
     }
-    let joined = match axes {
-        [_] => x.clone(),
-        [] => return cx.splat(&Scalar::Float(1.0), x.ty, &x.shape),
-        [first, ..] => {
-            let mut shape = x.shape.get(..*first).unwrap_or_default().to_vec();
-            shape.push(Dim::product(axes.iter().filter_map(|axis| x.shape.get(*axis))));
-            cx.reshape(x, &shape)?
-        }
-    };
-    let axis = axes.first().copied().unwrap_or(0);
+    let Some(axis) = axes.first().copied() else { return cx.splat(&Scalar::Float(1.0), x.ty, &x.shape) };
+    let joined = joined(cx, x, axes)?;
     let position = super::order::extreme_position(cx, &joined, axis, true, false)?;
     let kept = others(&[axis], joined.rank());
     let operands = [(&position, Map::of(joined.rank(), &kept))];
