@@ -194,9 +194,17 @@ impl Builder {
         self.operation(ty, &text)
     }
 
-    /// `arith.cmpf`.
+    /// `arith.cmpf`. On VMVX, `oge` and `ord` are true for NaN: they are said by other predicates.
     pub fn cmpf(&mut self, predicate: FloatPredicate, x: Value, y: Value) -> Value {
-        self.comparison("arith.cmpf", Class::Float, predicate.text(), x, y)
+        match predicate {
+            FloatPredicate::OrderedGreaterEqual => self.cmpf(FloatPredicate::OrderedLessEqual, y, x),
+            FloatPredicate::Ordered => {
+                let unordered = self.cmpf(FloatPredicate::Unordered, x, y);
+                let one = self.int(1, Element::I1);
+                self.xori(unordered, one)
+            }
+            _ => self.comparison("arith.cmpf", Class::Float, predicate.text(), x, y),
+        }
     }
 
     /// `arith.cmpi`.

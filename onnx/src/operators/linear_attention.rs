@@ -48,7 +48,7 @@ fn linear_attention(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let ty = node.input(0)?.ty;
     let [query, key, value] = [(0, queries), (1, keys), (2, keys)].map(|(index, heads)| {
         let wide = cx.cast(node.input(index)?, DataType::F32)?;
-        Ok::<Heads, incarnate_bytecode::Error>(Heads::of_packed(cx, &wide, heads)?)
+        Heads::of_packed(cx, &wide, heads)
     });
     let (query, key, value) = (query?, key?, value?);
     let size = query.size();
@@ -112,11 +112,10 @@ impl Recurrence {
         let bounds = (cx.b.index(0), cx.index(&steps), cx.b.index(1));
         let initial = [cx.value(state)?, cx.value(&output)?];
         // Values that the body uses are computed before it.
-        for tensor in [Some(&self.query), Some(&self.key), Some(&self.value), self.decay.as_ref(), self.rate.as_ref()] {
-            if let Some(tensor) = tensor {
-                cx.value(tensor)?;
-                cx.extents(&tensor.shape);
-            }
+        let gates = [&self.decay, &self.rate].into_iter().flatten();
+        for tensor in [&self.query, &self.key, &self.value].into_iter().chain(gates) {
+            cx.value(tensor)?;
+            cx.extents(&tensor.shape);
         }
         let carried = [state, &output].map(|tensor| cx.b.argument(type_of(tensor.ty, &tensor.shape)));
         let step = cx.b.argument(Type::Scalar(Element::Index));

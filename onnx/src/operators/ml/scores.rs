@@ -151,7 +151,8 @@ fn probit(b: &mut Builder, x: Value) -> Value {
     let (below, above) = (b.subf(one, centred), b.addf(one, centred));
     let product = b.mulf(below, above);
     let log = b.log(product);
-    let (half, first, second) = (number(b, 0.5), number(b, 2.0 / (3.14159 * 0.147)), number(b, 1.0 / 0.147));
+    let (half, first, second) =
+        (number(b, 0.5), number(b, 2.0 / (core::f64::consts::PI * 0.147)), number(b, 1.0 / 0.147));
     let halved = b.mulf(log, half);
     let v = b.addf(first, halved);
     let scaled = b.mulf(second, log);

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
 use super::ensemble::{Ensemble, Growth, Mode, Node};
 
 /// Follows a feature through the tree of the first root.
