@@ -119,7 +119,8 @@ fn onnx(name: &str, operator: &str) -> Vec<u8> {
     let shape = [field(1, &field(2, b"batch")), field(1, &[8, 4])].concat();
     let ty = field(1, &[&[8, 1][..], &field(2, &shape)].concat());
     let value = |name: &[u8]| [field(1, name), field(2, &ty)].concat();
-    let node = [field(1, b"x"), field(1, b"y"), field(2, b"z"), field(3, name.as_bytes()), field(4, operator.as_bytes())];
+    let node =
+        [field(1, b"x"), field(1, b"y"), field(2, b"z"), field(3, name.as_bytes()), field(4, operator.as_bytes())];
     let graph = [
         field(1, &node.concat()),
         field(2, b"net"),
@@ -271,7 +272,8 @@ fn onnx_models_are_imported() {
     let error = scratch.error(&["compile", "unknown.onnx", "-o", "x.vmfb"]);
     assert!(error.contains("node `odd` (Odd): the operator is not supported in version 17"), "{error}");
     // A summary needs no compiler.
-    let text = program::incarnate().current_dir(&scratch.0).args(["dump", "unknown.onnx"]).env("PATH", "/nowhere").output();
+    let text =
+        program::incarnate().current_dir(&scratch.0).args(["dump", "unknown.onnx"]).env("PATH", "/nowhere").output();
     let text = String::from_utf8(text.expect("the command line starts").stdout).expect("text");
     assert!(text.contains("input: x: tensor<batchx4xf32>") && text.contains("1 Odd, not supported"), "{text}");
 }

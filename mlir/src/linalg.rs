@@ -101,8 +101,7 @@ impl Builder {
         self.open_region();
         let elements: Vec<Value> =
             operands.iter().map(|value| self.argument(Type::Scalar(self.element_of(*value)))).collect();
-        let header: Vec<String> =
-            elements.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
+        let header: Vec<String> = elements.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
         self.line_before_block(&header);
         let results = body(self, &elements);
         let mut region = self.close_region();

@@ -24,5 +24,9 @@ pub(crate) fn string(text: &str) -> String {
 pub fn symbol(name: &str) -> String {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
-    if name.starts_with(is_first) && name.chars().all(is_rest) { format!("@{name}") } else { format!("@{}", string(name)) }
+    if name.starts_with(is_first) && name.chars().all(is_rest) {
+        format!("@{name}")
+    } else {
+        format!("@{}", string(name))
+    }
 }

@@ -61,8 +61,7 @@ impl Builder {
         let condition = test.1;
         self.append_to(&mut test.0, |b| b.line(&format!("scf.condition({condition}) {typed}")));
         self.terminate(&mut body.0, "scf.yield", &body.1, &arguments);
-        let text =
-            format!("scf.while ({}) : ({}) -> ({})", bound(before, initial), list(&arguments), list(&results));
+        let text = format!("scf.while ({}) : ({}) -> ({})", bound(before, initial), list(&arguments), list(&results));
         let header: Vec<String> = after.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
         let mut second = Region { text: String::new() };
         self.append_to(&mut second, |b| b.line_before_block(&header));
@@ -87,8 +86,8 @@ impl Builder {
 
     /// Checks that values have the expected types.
     pub(crate) fn check_types(&mut self, name: &str, values: &[Value], types: &[Type]) {
-        let fits = values.len() == types.len()
-            && values.iter().zip(types).all(|(value, ty)| self.type_of(*value) == ty);
+        let fits =
+            values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| self.type_of(*value) == ty);
         if !fits {
             self.fail(format!("{name} of ({}) where ({}) is expected", self.types_of(values), list(types)));
         }
@@ -112,6 +111,7 @@ impl Builder {
 
 /// Writes arguments with the values that they have first.
 fn bound(arguments: &[Value], initial: &[Value]) -> String {
-    let pairs: Vec<String> = arguments.iter().zip(initial).map(|(argument, value)| format!("{argument} = {value}")).collect();
+    let pairs: Vec<String> =
+        arguments.iter().zip(initial).map(|(argument, value)| format!("{argument} = {value}")).collect();
     list(&pairs)
 }

@@ -167,9 +167,9 @@ impl Builder {
         }
         let from = self.type_of(x).clone();
         let extents = from.extents().unwrap_or_default();
-        let joined = groups.iter().map(|group| {
-            group.iter().try_fold(1_u64, |product, index| product.checked_mul((*extents.get(*index)?)?))
-        });
+        let joined = groups
+            .iter()
+            .map(|group| group.iter().try_fold(1_u64, |product, index| product.checked_mul((*extents.get(*index)?)?)));
         let ty = Type::Tensor { extents: joined.collect(), element: from.element() };
         self.operation(ty.clone(), &format!("tensor.collapse_shape {x} {} : {from} into {ty}", grouping(groups)))
     }
@@ -188,9 +188,8 @@ impl Builder {
         if let Type::Tensor { extents: split, .. } = &mut from {
             let results = ty.extents().unwrap_or_default();
             for (extent, group) in split.iter_mut().zip(groups) {
-                let product = group.iter().try_fold(1_u64, |product, index| {
-                    product.checked_mul((*results.get(*index)?)?)
-                });
+                let product =
+                    group.iter().try_fold(1_u64, |product, index| product.checked_mul((*results.get(*index)?)?));
                 *extent = product;
             }
             x = self.cast_to(x, &from);
@@ -215,7 +214,8 @@ impl Builder {
         });
         let ty = Type::Tensor { extents: sums.collect(), element: from.element() };
         self.open_region();
-        let header: Vec<String> = (0..low.len()).map(|_| self.argument(Type::Scalar(Element::Index)).to_string()).collect();
+        let header: Vec<String> =
+            (0..low.len()).map(|_| self.argument(Type::Scalar(Element::Index)).to_string()).collect();
         let header: Vec<String> = header.into_iter().map(|name| format!("{name}: index")).collect();
         self.line_before_block(&header);
         self.line(&format!("tensor.yield {value} : {}", from.element()));

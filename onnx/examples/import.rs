@@ -8,7 +8,9 @@ use incarnate_onnx::{Model, Options, import};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let (Some(model), Some(folder)) = (words.next(), words.next()) else { return Err("import MODEL.onnx FOLDER".into()) };
+    let (Some(model), Some(folder)) = (words.next(), words.next()) else {
+        return Err("import MODEL.onnx FOLDER".into());
+    };
     let mut options = Options::default();
     for word in words {
         let (flag, value) = word.split_once('=').ok_or("--flag=value")?;

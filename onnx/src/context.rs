@@ -224,7 +224,9 @@ impl Context {
                 // A sum of nonnegative terms with a constant one is positive.
                 let one = Dim::constant(1);
                 let key = (extent.clone(), extent.clone());
-                if extent.minus(&one).is_nonnegative() || self.find(|scope| scope.asserted.contains(&key).then_some(())).is_some() {
+                if extent.minus(&one).is_nonnegative()
+                    || self.find(|scope| scope.asserted.contains(&key).then_some(())).is_some()
+                {
                     return Ok(());
                 }
                 let (extent, count, zero) = (self.index(extent), self.index(count), self.b.index(0));
@@ -338,7 +340,10 @@ impl Context {
             }
         }
         if bytes > LARGEST || shape.len() > 64 {
-            return Err(Error::resource_exhausted(format!("a tensor of shape {} is too large", self.shape_text(shape))));
+            return Err(Error::resource_exhausted(format!(
+                "a tensor of shape {} is too large",
+                self.shape_text(shape)
+            )));
         }
         Ok(())
     }
@@ -349,19 +354,6 @@ impl Context {
         let shape = self.bounded(&shape);
         let value = self.b.cast_to(value, &type_of(ty, &shape));
         Ok(Tensor { ty, shape, data: Data::Value(value) })
-    }
-
-    /// Wraps a value, taking the extents that its type does not have as new ones.
-    pub(crate) fn measured(&mut self, value: Value, ty: DataType, name: &str) -> Result<Tensor> {
-        let extents = self.b.extents(value);
-        let shape: Vec<Dim> = extents
-            .into_iter()
-            .map(|extent| match extent {
-                Extent::Constant(extent) => Dim::constant(extent),
-                Extent::Value(value) => self.symbol(name, value),
-            })
-            .collect();
-        self.tensor(value, ty, shape)
     }
 
     /// Wraps a value; `None` among the extents is measured.
@@ -473,8 +465,7 @@ impl Context {
     }
 
     fn of_elements(&mut self, tensor: &Tensor, elements: &[Scalar]) -> Result<Value> {
-        let extents: Option<Vec<u64>> =
-            tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
+        let extents: Option<Vec<u64>> = tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
         let Some(extents) = extents else { return invalid("known elements of an unknown shape") };
         let bits: Option<Vec<u64>> = elements.iter().map(|element| encode(element, tensor.ty)).collect();
         if let Some(bits) = bits {
@@ -512,7 +503,8 @@ impl Context {
         let stored = stored_element(tensor.ty);
         let ty = Type::tensor(&extents.iter().copied().map(Some).collect::<Vec<_>>(), stored);
         let held = held(constant, tensor.ty, shape.clone());
-        let known = self.registered.get(&held).and_then(|index| self.weights.get(*index)).map(|weight| weight.key.clone());
+        let known =
+            self.registered.get(&held).and_then(|index| self.weights.get(*index)).map(|weight| weight.key.clone());
         let key = match known {
             Some(key) => key,
             None => {

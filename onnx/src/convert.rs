@@ -25,7 +25,8 @@ struct Layout {
 impl Layout {
     /// Returns the layout of a float type.
     fn of(ty: DataType) -> Layout {
-        let layout = |width, mantissa, bias, greatest, beyond, nan| Layout { width, mantissa, bias, greatest, beyond, nan };
+        let layout =
+            |width, mantissa, bias, greatest, beyond, nan| Layout { width, mantissa, bias, greatest, beyond, nan };
         match ty {
             DataType::F16 => layout(16, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
             DataType::Bf16 => layout(16, 7, 127, 0x7F7F, 0x7F80, 0x7FC0),

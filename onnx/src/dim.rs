@@ -350,14 +350,19 @@ impl Dim {
 
     /// Writes the expression with the names of symbols.
     pub(crate) fn text(&self, name: &dyn Fn(u32) -> String) -> String {
-        let terms: Vec<String> = self.terms().iter().rev().map(|(atoms, coefficient)| {
-            let atoms: Vec<String> = atoms.iter().map(|atom| atom.text(name)).collect();
-            match (*coefficient, atoms.join("*")) {
-                (value, product) if product.is_empty() => value.to_string(),
-                (1, product) => product,
-                (value, product) => format!("{value}*{product}"),
-            }
-        }).collect();
+        let terms: Vec<String> = self
+            .terms()
+            .iter()
+            .rev()
+            .map(|(atoms, coefficient)| {
+                let atoms: Vec<String> = atoms.iter().map(|atom| atom.text(name)).collect();
+                match (*coefficient, atoms.join("*")) {
+                    (value, product) if product.is_empty() => value.to_string(),
+                    (1, product) => product,
+                    (value, product) => format!("{value}*{product}"),
+                }
+            })
+            .collect();
         if terms.is_empty() { "0".to_owned() } else { terms.join("+").replace("+-", "-") }
     }
 }
@@ -449,7 +454,10 @@ mod tests {
         assert_eq!(n().times(&four).modulo(&four).as_constant(), Some(0));
         let (one, two) = (Dim::constant(1), Dim::constant(2));
         assert_eq!(n().minus(&one).floor_div(&two).plus(&one), n().plus(&one).floor_div(&two));
-        assert_eq!(n().times(&four).plus(&Dim::symbol(1)).floor_div(&two), n().times(&two).plus(&Dim::symbol(1).floor_div(&two)));
+        assert_eq!(
+            n().times(&four).plus(&Dim::symbol(1)).floor_div(&two),
+            n().times(&two).plus(&Dim::symbol(1).floor_div(&two))
+        );
     }
 
     #[test]
@@ -457,7 +465,10 @@ mod tests {
         let half = n().ratio(2).unwrap_or_else(n);
         assert_eq!(half.as_ratio(), (n(), 2));
         assert_eq!(n().times(&Dim::constant(6)).ratio(-2), Some(n().times(&Dim::constant(-3))));
-        assert_eq!(n().times(&Dim::constant(6)).ratio(4).map(|ratio| ratio.as_ratio()), Some((n().times(&Dim::constant(3)), 2)));
+        assert_eq!(
+            n().times(&Dim::constant(6)).ratio(4).map(|ratio| ratio.as_ratio()),
+            Some((n().times(&Dim::constant(3)), 2))
+        );
     }
 
     #[test]

@@ -120,7 +120,10 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
     let dynamic = import.function_of(graph, options)?;
     let (nodes, folded, expanded) = (import.nodes, import.folded, import.expanded);
     let Context { b, weights, mut remarks, .. } = import.cx;
-    remarks.insert(0, format!("nodes: {nodes}, of which {folded} are known at the import; expanded functions: {expanded}"));
+    remarks.insert(
+        0,
+        format!("nodes: {nodes}, of which {folded} are known at the import; expanded functions: {expanded}"),
+    );
     let mlir = b.finish().map_err(|error| Error::internal(error.to_string()))?;
     Ok(Imported { mlir, weights, remarks, dynamic })
 }
@@ -171,7 +174,9 @@ impl<'m> Import<'m> {
         for (node, _) in nodes.iter().zip(needed).filter(|(_, is_needed)| *is_needed) {
             self.nodes += 1;
             if self.nodes > NODES {
-                return Err(Error::resource_exhausted(format!("the model has more than {NODES} nodes, counting those of its functions each time")));
+                return Err(Error::resource_exhausted(format!(
+                    "the model has more than {NODES} nodes, counting those of its functions each time"
+                )));
             }
             self.run_node(node)?;
         }
@@ -188,7 +193,8 @@ impl<'m> Import<'m> {
         let (names, frames) = (self.names.len(), self.frames.len());
         match self.lowered(proto, name.clone()) {
             Ok(outputs) => {
-                let is_known = |item: &Item| matches!(item, Item::Tensor(tensor) if !matches!(tensor.data, Data::Value(_)));
+                let is_known =
+                    |item: &Item| matches!(item, Item::Tensor(tensor) if !matches!(tensor.data, Data::Value(_)));
                 self.folded += u64::from(outputs.iter().all(is_known));
                 let mut outputs = outputs.into_iter();
                 for output in &proto.output {
@@ -216,7 +222,8 @@ impl<'m> Import<'m> {
         let function = self.model.proto.functions.iter().find(|function| {
             function.name == proto.op_type && function.domain == proto.domain && function.overload == proto.overload
         });
-        let opset = frame.opsets.iter().find(|set| set.domain == domain || domain.is_empty() && set.domain == "ai.onnx");
+        let opset =
+            frame.opsets.iter().find(|set| set.domain == domain || domain.is_empty() && set.domain == "ai.onnx");
         let version = opset.map_or(1, |set| set.version);
         let row = operators::find(domain, &proto.op_type, version);
         if function.is_none() && row.is_none() {

@@ -85,7 +85,13 @@ impl<'m> Import<'m> {
     }
 
     /// Imports the nodes of a graph as a function. A public one has a declaration.
-    fn imported(&mut self, graph: &'m proto::Graph, options: &Options, name: &str, is_public: bool) -> Result<Imported<'m>> {
+    fn imported(
+        &mut self,
+        graph: &'m proto::Graph,
+        options: &Options,
+        name: &str,
+        is_public: bool,
+    ) -> Result<Imported<'m>> {
         self.add_initializers(graph, &options.inputs)?;
         let inputs = self.inputs(graph, options)?;
         let outputs: Vec<&'m str> = if options.outputs.is_empty() {
@@ -94,7 +100,8 @@ impl<'m> Import<'m> {
             options.outputs.iter().map(|name| find_name(graph, name)).collect::<Result<_>>()?
         };
         let types = types(&inputs);
-        let function = if is_public { self.cx.b.function(name, &types) } else { self.cx.b.private_function(name, &types) };
+        let function =
+            if is_public { self.cx.b.function(name, &types) } else { self.cx.b.private_function(name, &types) };
         let arguments = function.arguments.clone();
         self.bind_inputs(&inputs, &arguments)?;
         let cut: HashSet<&str> = options.inputs.iter().map(String::as_str).collect();
@@ -168,7 +175,13 @@ impl<'m> Import<'m> {
     }
 
     /// Emits the calls of variants, nested.
-    fn called(&mut self, first: &[Imported<'m>], last: &Imported<'m>, arguments: &[Value], types: &[Type]) -> Vec<Value> {
+    fn called(
+        &mut self,
+        first: &[Imported<'m>],
+        last: &Imported<'m>,
+        arguments: &[Value],
+        types: &[Type],
+    ) -> Vec<Value> {
         let Some((function, rest)) = first.split_first() else {
             let fits = self.fits(last, arguments);
             self.cx.b.assert(fits, "the shapes of the arguments are those of no variant");
@@ -254,13 +267,14 @@ impl<'m> Import<'m> {
         let Some(tensor) = ty.and_then(|ty| ty.tensor.as_ref()).or(optional) else {
             return unsupported(format!("the input `{name}` is no tensor: --inputs= takes others by name"));
         };
-        let element = data_type(i64::from(tensor.element)).map_err(|error| {
-            error.context(format!("the input `{name}` (--inputs= takes others by name)"))
-        })?;
+        let element = data_type(i64::from(tensor.element))
+            .map_err(|error| error.context(format!("the input `{name}` (--inputs= takes others by name)")))?;
         let fixed = options.shapes.iter().find(|(other, _)| other == name).map(|(_, shape)| shape);
         let Some(shape) = &tensor.shape else {
             let Some(fixed) = fixed else {
-                return unsupported(format!("the rank of the input `{name}` is not known: --shape={name}=1x2x3 fixes it"));
+                return unsupported(format!(
+                    "the rank of the input `{name}` is not known: --shape={name}=1x2x3 fixes it"
+                ));
             };
             let extents = fixed.iter().copied().map(Extent::Constant).collect();
             return Ok(Input { name, ty: element, extents });
@@ -306,7 +320,11 @@ impl<'m> Import<'m> {
                             }
                             Some(first) => {
                                 let first = first.clone();
-                                self.cx.require_equal(&symbol, &first, &format!("the extent {index} of the input `{}`", input.name))?;
+                                self.cx.require_equal(
+                                    &symbol,
+                                    &first,
+                                    &format!("the extent {index} of the input `{}`", input.name),
+                                )?;
                                 first
                             }
                         }

@@ -31,6 +31,7 @@ mod model;
 mod node;
 mod operators;
 mod proto;
+mod rearrange;
 mod reshape;
 mod summary;
 mod tensor;

@@ -79,7 +79,11 @@ impl Model {
     fn tensor_of(&self, proto: &proto::Tensor, name: &str) -> Result<Tensor> {
         /// `TensorProto.EXTERNAL`.
         const EXTERNAL: i32 = 1;
-        if proto.data_location == EXTERNAL { tensor_of(proto, name, Some(self.external(proto)?)) } else { tensor_of(proto, name, None) }
+        if proto.data_location == EXTERNAL {
+            tensor_of(proto, name, Some(self.external(proto)?))
+        } else {
+            tensor_of(proto, name, None)
+        }
     }
     /// Finds the range of a file that an entry names.
     fn external(&self, proto: &proto::Tensor) -> Result<Source> {

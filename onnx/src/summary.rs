@@ -53,9 +53,12 @@ impl Model {
         });
         let (parameters, bytes) =
             sizes.fold((0_u64, 0_u64), |sum, size| (sum.0.saturating_add(size.0), sum.1.saturating_add(size.1)));
-        let version = |domain: &str| proto.opset_import.iter().find(|set| plain(&set.domain) == domain).map_or(1, |set| set.version);
+        let version = |domain: &str| {
+            proto.opset_import.iter().find(|set| plain(&set.domain) == domain).map_or(1, |set| set.version)
+        };
         let operators = counts.into_iter().map(|((domain, name), count)| {
-            let is_function = proto.functions.iter().any(|function| plain(&function.domain) == domain && function.name == name);
+            let is_function =
+                proto.functions.iter().any(|function| plain(&function.domain) == domain && function.name == name);
             let is_supported = is_function || operators::find(domain, name, version(domain)).is_some();
             let name = if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") };
             (name, count, is_supported)
@@ -65,7 +68,9 @@ impl Model {
             operator_sets: proto
                 .opset_import
                 .iter()
-                .map(|set| (if plain(&set.domain).is_empty() { "ai.onnx" } else { &set.domain }.to_owned(), set.version))
+                .map(|set| {
+                    (if plain(&set.domain).is_empty() { "ai.onnx" } else { &set.domain }.to_owned(), set.version)
+                })
                 .collect(),
             inputs,
             outputs,
@@ -132,7 +137,8 @@ impl fmt::Display for Summary {
         if !self.producer.is_empty() {
             writeln!(f, "producer: {}", self.producer)?;
         }
-        let sets: Vec<String> = self.operator_sets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
+        let sets: Vec<String> =
+            self.operator_sets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
         writeln!(f, "operator sets: {}", sets.join(", "))?;
         for (title, values) in [("input", &self.inputs), ("output", &self.outputs)] {
             for (name, ty) in values {

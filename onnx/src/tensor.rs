@@ -78,7 +78,11 @@ pub(crate) struct Constant {
 pub(crate) enum Source {
     Bytes(Bytes),
     /// A range of a file beside the model.
-    File { path: PathBuf, offset: u64, length: u64 },
+    File {
+        path: PathBuf,
+        offset: u64,
+        length: u64,
+    },
 }
 
 impl Source {

@@ -160,7 +160,8 @@ fn equal_names_of_extents_are_checked_by_the_call() {
 #[test]
 fn functions_are_expanded_with_their_attributes() {
     let mut inner = node("Concat", &["a", "b"], &["c"]);
-    let reference = proto::Attribute { name: "axis".into(), ref_attr_name: "along".into(), ..proto::Attribute::default() };
+    let reference =
+        proto::Attribute { name: "axis".into(), ref_attr_name: "along".into(), ..proto::Attribute::default() };
     inner.attribute.push(reference);
     let function = proto::Function {
         name: "Joined".into(),
@@ -187,7 +188,8 @@ fn all_nodes_that_are_not_supported_are_listed() {
         node("Strange", &["b"], &["y"]),
         node("Unused", &["x"], &["z"]),
     ];
-    let error = error(&model(graph(vec![value("x", F32, "4")], nodes, vec![value("y", F32, "4")])), &Options::default());
+    let error =
+        error(&model(graph(vec![value("x", F32, "4")], nodes, vec![value("y", F32, "4")])), &Options::default());
     for part in ["node `the a` (Odd): ", "node `the y` (Strange): ", "not supported in version 17"] {
         assert!(error.contains(part), "{part} in {error}");
     }
@@ -217,11 +219,16 @@ fn weights_are_parameters() {
         let model = model(proto::Graph { initializer: vec![tensor], ..graph });
         Model::decode(model.encode_to_vec(), &folder).unwrap()
     };
-    let inside = proto::Tensor { data_location: 0, external_data: Vec::new(), raw_data: bytes.clone().into(), ..outside("") };
+    let inside =
+        proto::Tensor { data_location: 0, external_data: Vec::new(), raw_data: bytes.clone().into(), ..outside("") };
     for tensor in [outside("data/w.bin"), inside] {
         let model = with(tensor);
         let imported = import(&model, &Options::default()).unwrap();
-        assert!(imported.mlir.contains("#flow.parameter.named<\"model\"::\"w\"> : tensor<100xf32>"), "{}", imported.mlir);
+        assert!(
+            imported.mlir.contains("#flow.parameter.named<\"model\"::\"w\"> : tensor<100xf32>"),
+            "{}",
+            imported.mlir
+        );
         let mut file = Vec::new();
         imported.write_weights(&mut file).unwrap();
         let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
@@ -294,6 +301,9 @@ fn functions_that_multiply_nodes_end_the_import() {
     };
     assert!(error(&whole("F0", functions), &Options::default()).contains("nodes"));
     // One that calls itself.
-    let own = proto::Function { node: vec![proto::Node { domain: "own".into(), ..node("F7", &["x"], &["y"]) }], ..function(7) };
+    let own = proto::Function {
+        node: vec![proto::Node { domain: "own".into(), ..node("F7", &["x"], &["y"]) }],
+        ..function(7)
+    };
     assert!(error(&whole("F7", vec![own]), &Options::default()).contains("call each other"));
 }

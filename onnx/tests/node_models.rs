@@ -38,15 +38,14 @@ fn imported(bytes: Bytes) -> Result<String, String> {
 
 #[test]
 fn each_model_is_imported_or_refused_as_listed() {
-    let mut refused: BTreeMap<&str, &str> = REFUSED
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split_once(' ').unwrap())
-        .collect();
+    let mut refused: BTreeMap<&str, &str> =
+        REFUSED.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once(' ').unwrap()).collect();
     let mut wrong = Vec::new();
     for (name, bytes) in models() {
         match (imported(Bytes::from_static(bytes)), refused.remove(name)) {
-            (Ok(mlir), None) => assert!(mlir.starts_with("module {\n") && mlir.contains("func.func @"), "{name}: {mlir}"),
+            (Ok(mlir), None) => {
+                assert!(mlir.starts_with("module {\n") && mlir.contains("func.func @"), "{name}: {mlir}")
+            }
             (Ok(_), Some(_)) => wrong.push(format!("{name} is imported, and listed as refused")),
             (Err(error), Some(reason)) if error.contains(reason) && error.lines().count() == 1 => {}
             (Err(error), _) => wrong.push(format!("{name} {error}")),

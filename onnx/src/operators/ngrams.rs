@@ -69,7 +69,8 @@ impl Pool {
             }
         }
         let table = |extents: &[usize], values: Vec<i64>| {
-            let shape = extents.iter().map(|extent| Dim::constant(i64::try_from(*extent).unwrap_or(i64::MAX))).collect();
+            let shape =
+                extents.iter().map(|extent| Dim::constant(i64::try_from(*extent).unwrap_or(i64::MAX))).collect();
             let elements = values.into_iter().map(|value| Scalar::Int(Dim::constant(value))).collect();
             Tensor::of_elements(DataType::I64, shape, elements)
         };

@@ -14,16 +14,8 @@ pub(super) const PHASE: &str = "input";
 
 /// Words of operations that convert, in the dialects that front ends write: StableHLO, TOSA, torch and the core dialects. Names of the
 /// operations are in MLIR bytecode, too.
-const CONVERSIONS: [&[u8]; 8] = [
-    b"convert",
-    b"fptosi",
-    b"fptoui",
-    b"tosa.cast",
-    b"onnx.Cast",
-    b"aten.to",
-    b"aten._to_copy",
-    b"prims.convert",
-];
+const CONVERSIONS: [&[u8]; 8] =
+    [b"convert", b"fptosi", b"fptoui", b"tosa.cast", b"onnx.Cast", b"aten.to", b"aten._to_copy", b"prims.convert"];
 
 /// Returns true if kernels of a compilation are bytecode of which conversions round.
 pub(super) fn rounds(arguments: &[String]) -> bool {

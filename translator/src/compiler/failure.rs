@@ -187,7 +187,9 @@ fn of_line(line: &str, subject: &Subject<'_>) -> Error {
 fn fixing(dynamic: &[String]) -> String {
     match dynamic.first() {
         None => String::new(),
-        Some(first) => format!("; with fixed extents it may compile: --dim={first}=N (the extents are {})", dynamic.join(", ")),
+        Some(first) => {
+            format!("; with fixed extents it may compile: --dim={first}=N (the extents are {})", dynamic.join(", "))
+        }
     }
 }
 

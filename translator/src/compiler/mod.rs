@@ -9,8 +9,8 @@ mod environment;
 mod failure;
 mod format;
 mod hash;
-mod key;
 mod import;
+mod key;
 mod prepare;
 mod process;
 mod processor;
@@ -181,12 +181,7 @@ impl Compiler {
     /// # Errors
     /// INVALID_ARGUMENT if the file is not a model; the compiler's first error as INVALID_ARGUMENT, with the line of the model
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
-    pub fn compile(
-        &self,
-        model: &Path,
-        options: &CompileOptions,
-        mut notify: impl FnMut(Event),
-    ) -> Result<Compiled> {
+    pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))

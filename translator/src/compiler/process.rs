@@ -3,9 +3,9 @@
 //! A program may run in another folder than this process, so that its path and the paths in its environment are absolute.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::ffi::{OsStr, OsString};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -134,4 +134,3 @@ pub(super) fn contains_any(path: &Path, words: &[&[u8]]) -> io::Result<bool> {
         }
     }
 }
-
