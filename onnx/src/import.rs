@@ -9,7 +9,7 @@ use crate::model::{Model, check_sparse};
 use crate::node::{Node, Outputs, invalid, unsupported};
 use crate::operators::{self, Lowering};
 use crate::proto;
-use crate::tensor::{Data, Item, SequenceType};
+use crate::tensor::{Data, Item};
 
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;
@@ -247,7 +247,7 @@ impl<'m> Import<'m> {
                 attributes.insert(&*attribute.name, *given);
             }
         }
-        let node = Node { proto, name, version, inputs, attributes };
+        let node = Node { proto, name, inputs, attributes };
         match (function, row.map(|row| row.lower)) {
             (Some(function), _) => self.call(function, &node),
             (None, Some(Lowering::Plain(lower))) => lower(&mut self.cx, &node),
@@ -383,9 +383,4 @@ fn captured<'m>(graph: &'m proto::Graph, wanted: &mut HashSet<&'m str>) {
             captured(inner, wanted);
         }
     }
-}
-
-/// The type of an empty sequence.
-pub(crate) fn untyped() -> SequenceType {
-    SequenceType(None)
 }

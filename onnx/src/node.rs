@@ -14,8 +14,6 @@ pub(crate) struct Node<'m> {
     pub(crate) proto: &'m proto::Node,
     /// The name, or the operator and the first output.
     pub(crate) name: String,
-    /// The version of the operator set that the model imports.
-    pub(crate) version: i64,
     pub(crate) inputs: Vec<Option<Item>>,
     /// The attributes; references to those of a function are resolved.
     pub(crate) attributes: HashMap<&'m str, &'m proto::Attribute>,
