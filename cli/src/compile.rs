@@ -116,7 +116,7 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     // Before the compilation: a model that changes meanwhile is not the source of the module.
     let source = Source::of(model)?;
     let mut options = arguments.compiler.options(target.clone(), flags);
-    let weights = arguments.parameters.as_deref().map(|_| tempfile::NamedTempFile::new()).transpose()?;
+    let weights = arguments.parameters.as_deref().map(weights_beside).transpose()?;
     options.weights = weights.as_ref().map(|file| file.path().to_owned());
     let compiled = compile_model(model, &arguments.compiler, &options, &mut NotKeptNote::default())?;
     if let (Some(weights), Some(path)) = (&weights, &arguments.parameters) {
@@ -131,6 +131,13 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     }
     writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
+}
+
+/// Creates the file that weights are written to before they become an archive. It stands beside the archive, where there is space for it.
+fn weights_beside(archive: &Path) -> Result<tempfile::NamedTempFile> {
+    let folder = archive.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new().prefix(".weights-").suffix(".safetensors").tempfile_in(folder);
+    file.context(|| format!("writing '{}'", archive.display()))
 }
 
 /// Creates the managed environment, with a line before each step.

@@ -11,6 +11,7 @@ use crate::types::Type;
 #[must_use]
 pub struct Function {
     name: String,
+    is_private: bool,
     /// The arguments.
     pub arguments: Vec<Value>,
 }
@@ -23,7 +24,21 @@ impl Builder {
         }
         self.open_region();
         let arguments = arguments.iter().map(|ty| self.argument(ty.clone())).collect();
-        Function { name: name.to_owned(), arguments }
+        Function { name: name.to_owned(), is_private: false, arguments }
+    }
+
+    /// Opens a function that other functions of the module call.
+    pub fn private_function(&mut self, name: &str, arguments: &[Type]) -> Function {
+        Function { is_private: true, ..self.function(name, arguments) }
+    }
+
+    /// `func.call` of a function of the module, whose results have the types.
+    pub fn call(&mut self, name: &str, arguments: &[Value], results: &[Type]) -> Vec<Value> {
+        let values: Vec<Value> = results.iter().map(|ty| self.argument(ty.clone())).collect();
+        let equals = if values.is_empty() { String::new() } else { format!("{} = ", list(&values)) };
+        let types = format!("({}) -> ({})", self.types_of(arguments), list(results));
+        self.line(&format!("{equals}func.call {}({}) : {types}", symbol(name), list(arguments)));
+        values
     }
 
     /// Returns values, and ends the function. `encodings` are the types that results have outside of the module, where they differ, such
@@ -58,9 +73,10 @@ impl Builder {
             _ => format!(" attributes {{iree.reflection = {{{}}}}}", attributes.join(", ")),
         };
         let name = symbol(&function.name);
+        let visibility = if function.is_private { "private " } else { "" };
         let _ = write!(
             self.functions,
-            "  func.func {name}({}){results}{attributes} {{\n{}  }}\n",
+            "  func.func {visibility}{name}({}){results}{attributes} {{\n{}  }}\n",
             list(&arguments),
             body.text
         );

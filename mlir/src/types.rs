@@ -113,6 +113,18 @@ impl Type {
         }
     }
 
+    /// Returns the type with the extents that both tensors have.
+    #[must_use]
+    pub fn joined(&self, other: &Type) -> Type {
+        match (self, other) {
+            (Type::Tensor { extents, element }, Type::Tensor { extents: others, .. }) => {
+                let extents = extents.iter().zip(others).map(|(a, b)| if a == b { *a } else { None });
+                Type::Tensor { extents: extents.collect(), element: *element }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// Returns the type with another element type.
     #[must_use]
     pub fn with_element(&self, element: Element) -> Type {

@@ -102,6 +102,11 @@ impl Context {
         }
     }
 
+    /// Forgets the values of a function that has ended.
+    pub(crate) fn forget_values(&mut self) {
+        self.scopes = vec![Scope::default()];
+    }
+
     /// Opens a region, in which values of the regions around it can be used.
     pub(crate) fn open_region(&mut self) {
         self.b.open_region();

@@ -169,7 +169,28 @@ impl Dim {
         if let Some(exact) = self.exact_quotient(divisor) {
             return exact;
         }
-        Dim::atom(Atom::Operation(Operation::FloorDiv, self.clone(), divisor.clone()))
+        let (whole, rest) = match divisor.as_constant() {
+            Some(number) if number > 1 => self.multiples(number),
+            _ => (Dim::constant(0), self.clone()),
+        };
+        if rest.as_constant().is_some() && divisor.as_constant().is_some() {
+            // Less than the divisor, which is a constant.
+            return whole;
+        }
+        whole.plus(&Dim::atom(Atom::Operation(Operation::FloorDiv, rest, divisor.clone())))
+    }
+
+    /// Splits into a multiple of a number, which is returned as the quotient, and the rest: so that `(n - 1) / 2 + 1` and `(n + 1) / 2`
+    /// are equal. The constant of the rest is not negative and less than the number.
+    fn multiples(&self, number: i64) -> (Dim, Dim) {
+        let (mut whole, mut rest) = (Vec::new(), Vec::new());
+        for (atoms, coefficient) in self.terms() {
+            let left = if atoms.is_empty() { coefficient.rem_euclid(number) } else { coefficient % number };
+            let left = if left != 0 && !atoms.is_empty() { *coefficient } else { left };
+            whole.push((atoms.clone(), (coefficient.saturating_sub(left)) / number));
+            rest.push((atoms.clone(), left));
+        }
+        (Dim::collected(whole), Dim::collected(rest))
     }
 
     /// The quotient, rounded up.
@@ -224,12 +245,47 @@ impl Dim {
             Some(0) => self.clone(),
             Some(difference) if difference.cmp(&0) == wanted => self.clone(),
             Some(_) => other.clone(),
-            None if difference.is_nonnegative() => if wanted == Ordering::Greater { self.clone() } else { other.clone() },
-            None if other.minus(self).is_nonnegative() => if wanted == Ordering::Greater { other.clone() } else { self.clone() },
             None => {
-                let (a, b) = if self <= other { (self, other) } else { (other, self) };
-                Dim::atom(Atom::Operation(operation, a.clone(), b.clone()))
+                let (greater, less) = match (self.is_not_less(other), other.is_not_less(self)) {
+                    (true, _) => (self, other),
+                    (_, true) => (other, self),
+                    _ => {
+                        let (a, b) = if self <= other { (self, other) } else { (other, self) };
+                        return Dim::atom(Atom::Operation(operation, a.clone(), b.clone()));
+                    }
+                };
+                if wanted == Ordering::Greater { greater.clone() } else { less.clone() }
             }
+        }
+    }
+
+    /// Returns true if the value cannot be below another's. False says nothing.
+    fn is_not_less(&self, other: &Dim) -> bool {
+        if self.minus(other).is_nonnegative() {
+            return true;
+        }
+        let is_at_least = |a: &Dim, b: &Dim| a.minus(b).is_nonnegative();
+        let of_other = match other.as_operation() {
+            Some((Operation::Max, a, b)) => is_at_least(self, a) && is_at_least(self, b),
+            Some((Operation::Min, a, b)) => is_at_least(self, a) || is_at_least(self, b),
+            _ => false,
+        };
+        of_other
+            || match self.as_operation() {
+                Some((Operation::Max, a, b)) => is_at_least(a, other) || is_at_least(b, other),
+                Some((Operation::Min, a, b)) => is_at_least(a, other) && is_at_least(b, other),
+                _ => false,
+            }
+    }
+
+    /// Returns the operation if the expression is nothing else.
+    fn as_operation(&self) -> Option<(Operation, &Dim, &Dim)> {
+        match self.terms() {
+            [(atoms, 1)] => match &**atoms {
+                [Atom::Operation(operation, a, b)] => Some((*operation, a, b)),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -391,6 +447,9 @@ mod tests {
         assert_eq!(Dim::constant(7).ceil_div(&Dim::constant(2)).as_constant(), Some(4));
         assert_eq!(n().plus(&Dim::constant(1)).floor_div(&Dim::constant(2)).as_constant(), None);
         assert_eq!(n().times(&four).modulo(&four).as_constant(), Some(0));
+        let (one, two) = (Dim::constant(1), Dim::constant(2));
+        assert_eq!(n().minus(&one).floor_div(&two).plus(&one), n().plus(&one).floor_div(&two));
+        assert_eq!(n().times(&four).plus(&Dim::symbol(1)).floor_div(&two), n().times(&two).plus(&Dim::symbol(1).floor_div(&two)));
     }
 
     #[test]

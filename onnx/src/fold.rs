@@ -52,8 +52,11 @@ pub(crate) fn rounded(value: f64, ty: DataType) -> Option<f64> {
         _ if value.is_nan() => (ty != DataType::F4E2M1).then_some(value),
         _ => {
             // The nearest; of two the one whose last bit is 0.
-            let distance = |bits: u8| (decode_f8(bits, ty) - value.abs()).abs();
-            let finite = (0..=if ty == DataType::F4E2M1 { 7 } else { 0x7F_u8 }).filter(|bits| decode_f8(*bits, ty).is_finite());
+            // Infinities are beyond the greatest.
+            let magnitude = value.abs().min(1e6);
+            let distance = |bits: u8| (decode_f8(bits, ty) - magnitude).abs();
+            let most = if ty == DataType::F4E2M1 { 7 } else { 0x7F_u8 };
+            let finite = (0..=most).filter(|bits| decode_f8(*bits, ty).is_finite());
             let nearest = finite.min_by(|x, y| distance(*x).total_cmp(&distance(*y)).then((x & 1).cmp(&(y & 1))));
             nearest.map(|bits| decode_f8(bits, ty).copysign(value))
         }
@@ -78,14 +81,16 @@ pub(crate) fn remapped(
     to: &[i64],
     mut source: impl FnMut(&[i64]) -> Option<Vec<i64>>,
 ) -> Option<Vec<Scalar>> {
-    let count = to.iter().try_fold(1_i64, |count, extent| count.checked_mul(*extent)).filter(|count| *count <= 1 << 16)?;
+    let count =
+        to.iter().try_fold(1_i64, |count, extent| count.checked_mul(*extent)).filter(|count| *count <= 1 << 16)?;
     let mut position = vec![0; to.len()];
     let mut result = Vec::with_capacity(usize::try_from(count).ok()?);
     for _ in 0..count {
         let at = source(&position)?;
-        let flat = at.iter().zip(from).try_fold(0_i64, |flat, (index, extent)| {
-            (*index >= 0 && index < extent).then(|| flat * extent + index)
-        })?;
+        let flat = at
+            .iter()
+            .zip(from)
+            .try_fold(0_i64, |flat, (index, extent)| (*index >= 0 && index < extent).then(|| flat * extent + index))?;
         result.push(elements.get(usize::try_from(flat).ok()?)?.clone());
         for (index, extent) in position.iter_mut().zip(to).rev() {
             *index += 1;
@@ -120,6 +125,9 @@ mod tests {
         assert_eq!(cut, Some(vec![Scalar::Int(n.floor_div(&Dim::constant(2)))]));
         let below = Scalar::Int(n.minus(&Dim::constant(3)).ratio(2).unwrap_or_else(|| n.clone()));
         assert_eq!(cast(&[below], DataType::F32, DataType::I64), None);
-        assert_eq!(cast(&[Scalar::Float(-1.5)], DataType::F32, DataType::U8), Some(vec![Scalar::Int(Dim::constant(255))]));
+        assert_eq!(
+            cast(&[Scalar::Float(-1.5)], DataType::F32, DataType::U8),
+            Some(vec![Scalar::Int(Dim::constant(255))])
+        );
     }
 }

@@ -2,17 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_bytecode::{Error, QuotedName, Result};
-use incarnate_mlir::{Type, Value};
+use incarnate_bytecode::{Error, Result};
 
 use crate::context::{Context, Weight};
-use crate::data_type::DataType;
-use crate::dim::Dim;
 use crate::model::{Model, check_sparse};
-use crate::node::{Node, Outputs, data_type, invalid, unsupported};
+use crate::node::{Node, Outputs, invalid, unsupported};
 use crate::operators::{self, Lowering};
 use crate::proto;
-use crate::tensor::{Data, Item, SequenceType, Tensor, type_of};
+use crate::tensor::{Data, Item, SequenceType};
 
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;
@@ -20,9 +17,6 @@ const CALLS: usize = 64;
 const NODES: u64 = 1 << 18;
 /// The most nodes whose errors are listed.
 const LISTED: usize = 20;
-
-/// What exporters write for extents that have no name: two such extents may differ.
-const ANONYMOUS: [&str; 4] = ["", "?", "-1", "None"];
 
 /// How a model is imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,7 +117,7 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         folded: 0,
         expanded: 0,
     };
-    let dynamic = import.main(graph, options)?;
+    let dynamic = import.function_of(graph, options)?;
     let (nodes, folded, expanded) = (import.nodes, import.folded, import.expanded);
     let Context { b, weights, mut remarks, .. } = import.cx;
     remarks.insert(0, format!("nodes: {nodes}, of which {folded} are known at the import; expanded functions: {expanded}"));
@@ -131,191 +125,8 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
     Ok(Imported { mlir, weights, remarks, dynamic })
 }
 
-/// An input of the function.
-struct Input<'m> {
-    name: &'m str,
-    ty: DataType,
-    extents: Vec<Extent>,
-}
-
-/// An extent of an input.
-enum Extent {
-    Constant(i64),
-    Named(String),
-}
-
 impl<'m> Import<'m> {
-    fn main(&mut self, graph: &'m proto::Graph, options: &Options) -> Result<Vec<String>> {
-        self.add_initializers(graph, &options.inputs)?;
-        let inputs = self.inputs(graph, options)?;
-        let outputs: Vec<&'m str> = if options.outputs.is_empty() {
-            graph.output.iter().map(|output| &*output.name).collect()
-        } else {
-            options.outputs.iter().map(|name| find_name(graph, name)).collect::<Result<_>>()?
-        };
-        let types: Vec<Type> = inputs
-            .iter()
-            .map(|input| Type::Tensor {
-                extents: input
-                    .extents
-                    .iter()
-                    .map(|extent| match extent {
-                        Extent::Constant(value) => u64::try_from(*value).ok(),
-                        Extent::Named(_) => None,
-                    })
-                    .collect(),
-                element: input.ty.element(),
-            })
-            .collect();
-        let name = if graph.name.is_empty() { "main" } else { &*graph.name };
-        let function = self.cx.b.function(name, &types);
-        let arguments = function.arguments.clone();
-        self.bind_inputs(&inputs, &arguments)?;
-        let cut: HashSet<&str> = options.inputs.iter().map(String::as_str).collect();
-        self.run_nodes(&graph.node, &outputs, &cut)?;
-        self.finish_errors()?;
-        let mut results = Vec::new();
-        for name in &outputs {
-            match self.lookup(name) {
-                Some(Item::Tensor(tensor)) => results.push((*name, tensor)),
-                Some(Item::Sequence(..)) => {
-                    return unsupported(format!("the output `{name}` is a sequence: --outputs= takes tensors by name"));
-                }
-                Some(Item::Nothing) => return unsupported(format!("the output `{name}` is an optional without a value")),
-                Some(Item::Unknown) | None => return invalid(format!("no node has the output `{name}`")),
-            }
-        }
-        let values: Vec<Value> =
-            results.iter().map(|(_, tensor)| self.cx.value(tensor)).collect::<Result<_>>()?;
-        let declaration = declaration(name, &inputs, &types, &results);
-        // A result that is an argument would have the sign of the argument.
-        let encoding = |(tensor, value): (&Tensor, &Value)| match tensor.ty.is_int() {
-            true if tensor.ty.is_unsigned() => Some(outer_type(tensor.ty, &tensor.mlir_type())),
-            true if arguments.contains(value) => {
-                let element = format!("s{}", tensor.ty.element());
-                Some(tensor_type(&element, &tensor.mlir_type()))
-            }
-            _ => None,
-        };
-        let tensors = results.iter().map(|(_, tensor)| tensor);
-        let encodings: Vec<Option<String>> = tensors.zip(&values).map(encoding).collect();
-        self.cx.b.end_function(function, &values, &encodings, &[("iree.abi.declaration", declaration)]);
-        let extents = inputs.into_iter().flat_map(|input| input.extents);
-        let mut dynamic: Vec<String> = extents
-            .filter_map(|extent| match extent {
-                Extent::Named(name) => Some(name),
-                Extent::Constant(_) => None,
-            })
-            .collect();
-        dynamic.sort();
-        dynamic.dedup();
-        Ok(dynamic)
-    }
-
-    /// Returns the inputs of the function.
-    fn inputs(&self, graph: &'m proto::Graph, options: &Options) -> Result<Vec<Input<'m>>> {
-        let weights: HashSet<&str> = graph.initializer.iter().map(|tensor| &*tensor.name).collect();
-        let declared = graph.input.iter().filter(|input| !weights.contains(&*input.name));
-        let all: Vec<&'m proto::ValueInfo> = declared.collect();
-        for (name, _) in &options.shapes {
-            if !all.iter().any(|input| input.name == *name) {
-                let names: Vec<&str> = all.iter().map(|input| &*input.name).collect();
-                return invalid(format!("--shape={name}=...: the inputs are {}", names.join(", ")));
-            }
-        }
-        let mut known: HashSet<&str> = HashSet::new();
-        let mut inputs = Vec::new();
-        for input in all {
-            if options.inputs.is_empty() || options.inputs.contains(&input.name) {
-                inputs.push(self.input(input, options, &mut known)?);
-            }
-        }
-        for (name, _) in &options.dims {
-            if !known.contains(&**name) {
-                let mut names: Vec<&str> = known.into_iter().collect();
-                names.sort_unstable();
-                return invalid(format!("--dim={name}=...: the extents of the inputs are {}", names.join(", ")));
-            }
-        }
-        Ok(inputs)
-    }
-
-    fn input(&self, input: &'m proto::ValueInfo, options: &Options, known: &mut HashSet<&'m str>) -> Result<Input<'m>> {
-        let name = &*input.name;
-        let ty = input.ty.as_ref();
-        let optional = ty.and_then(|ty| ty.optional.as_ref()?.element.as_ref()?.tensor.as_ref());
-        let Some(tensor) = ty.and_then(|ty| ty.tensor.as_ref()).or(optional) else {
-            return unsupported(format!("the input `{name}` is no tensor: --inputs= takes others by name"));
-        };
-        let element = data_type(i64::from(tensor.element)).map_err(|error| {
-            error.context(format!("the input `{name}` (--inputs= takes others by name)"))
-        })?;
-        let fixed = options.shapes.iter().find(|(other, _)| other == name).map(|(_, shape)| shape);
-        let Some(shape) = &tensor.shape else {
-            let Some(fixed) = fixed else {
-                return unsupported(format!("the rank of the input `{name}` is not known: --shape={name}=1x2x3 fixes it"));
-            };
-            let extents = fixed.iter().copied().map(Extent::Constant).collect();
-            return Ok(Input { name, ty: element, extents });
-        };
-        if let Some(fixed) = fixed.filter(|fixed| fixed.len() != shape.dim.len()) {
-            return invalid(format!("--shape={name}=...: {} extents for a rank of {}", fixed.len(), shape.dim.len()));
-        }
-        let mut extents = Vec::new();
-        for (index, dimension) in shape.dim.iter().enumerate() {
-            let parameter = dimension.param.as_deref().filter(|name| !ANONYMOUS.contains(name));
-            known.extend(parameter);
-            let by_name = options.dims.iter().find(|(other, _)| Some(&**other) == parameter).map(|(_, value)| *value);
-            let by_shape = fixed.and_then(|fixed| fixed.get(index)).copied();
-            let declared = dimension.value.filter(|value| *value >= 0);
-            extents.push(match (by_shape.or(by_name), declared, parameter) {
-                (Some(value), Some(declared), _) if value != declared => {
-                    return invalid(format!("the extent {index} of the input `{name}` is {declared}, not {value}"));
-                }
-                (Some(value), ..) | (None, Some(value), _) => Extent::Constant(value),
-                (None, None, Some(parameter)) => Extent::Named(parameter.to_owned()),
-                (None, None, None) => Extent::Named(format!("{name}.{index}")),
-            });
-        }
-        Ok(Input { name, ty: element, extents })
-    }
-
-    /// Gives inputs their values and extents; extents of one name must be equal.
-    fn bind_inputs(&mut self, inputs: &[Input<'m>], arguments: &[Value]) -> Result<()> {
-        let mut named: HashMap<&str, Dim> = HashMap::new();
-        let mut tensors = Vec::new();
-        for (input, value) in inputs.iter().zip(arguments) {
-            let mut shape = Vec::new();
-            for (index, extent) in input.extents.iter().enumerate() {
-                shape.push(match extent {
-                    Extent::Constant(value) => Dim::constant(*value),
-                    Extent::Named(name) => {
-                        let measured = self.cx.b.dim(*value, index);
-                        let symbol = self.cx.symbol(name, measured);
-                        match named.get(&**name) {
-                            None => {
-                                named.insert(name, symbol.clone());
-                                symbol
-                            }
-                            Some(first) => {
-                                let first = first.clone();
-                                self.cx.require_equal(&symbol, &first, &format!("the extent {index} of the input `{}`", input.name))?;
-                                first
-                            }
-                        }
-                    }
-                });
-            }
-            self.cx.check_shape(input.ty, &shape)?;
-            tensors.push((input.name, Tensor { ty: input.ty, shape, data: Data::Value(*value) }));
-        }
-        for (name, tensor) in tensors {
-            self.define(name, Item::Tensor(tensor));
-        }
-        Ok(())
-    }
-
-    fn add_initializers(&mut self, graph: &'m proto::Graph, replaced: &[String]) -> Result<()> {
+    pub(crate) fn add_initializers(&mut self, graph: &'m proto::Graph, replaced: &[String]) -> Result<()> {
         for proto in graph.initializer.iter().filter(|proto| !replaced.contains(&proto.name)) {
             // An initializer that cannot be read is an error of the nodes that use it.
             match self.model.tensor(proto, &proto.name) {
@@ -329,7 +140,13 @@ impl<'m> Import<'m> {
         Ok(())
     }
 
-    fn define(&mut self, name: &'m str, item: Item) {
+    /// Forgets all names, for another function of the same graph.
+    pub(crate) fn forget_names(&mut self) {
+        self.names = vec![Names::default()];
+        self.cx.forget_values();
+    }
+
+    pub(crate) fn define(&mut self, name: &'m str, item: Item) {
         if let Some(names) = self.names.last_mut().filter(|_| !name.is_empty()) {
             names.values.insert(name, item);
         }
@@ -349,7 +166,7 @@ impl<'m> Import<'m> {
     }
 
     /// Imports the nodes that outputs depend on.
-    fn run_nodes(&mut self, nodes: &'m [proto::Node], outputs: &[&str], cut: &HashSet<&str>) -> Result<()> {
+    pub(crate) fn run_nodes(&mut self, nodes: &'m [proto::Node], outputs: &[&str], cut: &HashSet<&str>) -> Result<()> {
         let needed = needed(nodes, outputs, cut);
         for (node, _) in nodes.iter().zip(needed).filter(|(_, is_needed)| *is_needed) {
             self.nodes += 1;
@@ -521,7 +338,7 @@ impl<'m> Import<'m> {
         }
     }
 
-    fn finish_errors(&mut self) -> Result<()> {
+    pub(crate) fn finish_errors(&mut self) -> Result<()> {
         if self.errors.is_empty() {
             return Ok(());
         }
@@ -559,44 +376,6 @@ fn captured<'m>(graph: &'m proto::Graph, wanted: &mut HashSet<&'m str>) {
             captured(inner, wanted);
         }
     }
-}
-
-/// Finds a tensor of the graph by its name.
-fn find_name<'m>(graph: &'m proto::Graph, name: &str) -> Result<&'m str> {
-    let nodes = graph.node.iter().flat_map(|node| &node.output).map(String::as_str);
-    let inputs = graph.input.iter().map(|input| &*input.name);
-    match nodes.chain(inputs).find(|other| *other == name) {
-        Some(found) => Ok(found),
-        None => invalid(format!("--outputs={name}: the graph has no tensor of this name")),
-    }
-}
-
-/// Writes the types of a function with the names and signs that the model has.
-fn declaration(name: &str, inputs: &[Input<'_>], types: &[Type], results: &[(&str, Tensor)]) -> String {
-    let typed =
-        |name: &str, ty: DataType, mlir: &Type| format!("%{}: {}", QuotedName(name), outer_type(ty, mlir));
-    let arguments: Vec<String> =
-        inputs.iter().zip(types).map(|(input, ty)| typed(input.name, input.ty, ty)).collect();
-    let results: Vec<String> =
-        results.iter().map(|(name, tensor)| typed(name, tensor.ty, &type_of(tensor.ty, &tensor.shape))).collect();
-    let name: String = name.chars().filter(|c| !matches!(c, '(' | ')')).collect();
-    format!("sync func @{name}({}) -> ({})", arguments.join(", "), results.join(", "))
-}
-
-/// Writes the type of a tensor with the sign of its elements; those of fewer than 8 bits are bytes.
-fn outer_type(ty: DataType, mlir: &Type) -> String {
-    let element = match ty {
-        DataType::U4 | DataType::U2 | DataType::F4E2M1 | DataType::F8E8M0 => "ui8",
-        DataType::I4 | DataType::I2 => "i8",
-        _ => ty.name(),
-    };
-    tensor_type(element, mlir)
-}
-
-fn tensor_type(element: &str, mlir: &Type) -> String {
-    let extents = mlir.extents().unwrap_or_default();
-    let shape: String = extents.iter().map(|extent| extent.map_or("?x".to_owned(), |extent| format!("{extent}x"))).collect();
-    format!("tensor<{shape}{element}>")
 }
 
 /// The type of an empty sequence.

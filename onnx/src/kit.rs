@@ -6,9 +6,9 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, Extent, IntPredicate, Iterator, Map, Type, Value};
 
 use crate::context::Context;
+use crate::convert::{Rounding, converted_stored};
 #[allow(unused_imports, reason = "lowerings take conversions from here")]
 pub(crate) use crate::convert::{converted, narrowed, truncated, widened};
-use crate::convert::{Rounding, converted_stored};
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::elements::encode;
@@ -316,8 +316,8 @@ impl Context {
     }
 
     /// [`Context::cast`] with a rounding to floats of 8 bits.
-    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, rounding: Rounding) -> Result<Tensor> {
-        let from = input.ty;
+    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, rounding: impl Into<Rounding>) -> Result<Tensor> {
+        let (from, rounding) = (input.ty, rounding.into());
         if from == ty {
             return Ok(input.clone());
         }

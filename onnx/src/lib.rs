@@ -24,6 +24,7 @@ mod elements;
 mod fold;
 mod functions;
 mod import;
+mod interface;
 mod kit;
 mod limits;
 mod model;

@@ -39,6 +39,8 @@ pub(crate) struct Graph {
     pub(crate) input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
     pub(crate) output: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "13")]
+    pub(crate) value_info: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "15")]
     pub(crate) sparse_initializer: Vec<SparseTensor>,
 }

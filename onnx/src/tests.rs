@@ -120,6 +120,36 @@ fn extents_are_fixed_and_graphs_are_cut() {
 }
 
 #[test]
+fn several_shapes_are_variants_of_one_function() {
+    let shape = |batch: i64| ("x".to_owned(), vec![batch, 3, 4]);
+    let options = Options { shapes: vec![shape(2), shape(5)], ..Options::default() };
+    let imported = imported(&model(flattening()), &options).unwrap();
+    let text = imported.mlir;
+    for line in [
+        "func.func private @net$0(%0: tensor<2x3x4xf32>) -> (tensor<2x12xf32>)",
+        "func.func private @net$1(",
+        "sync func @net(%x: tensor<?x3x4xf32>) -> (%y: tensor<?x12xf32>)",
+        "func.call @net$1(",
+        "the shapes of the arguments are those of no variant",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert_eq!(imported.dynamic, ["x.0"]);
+}
+
+#[test]
+fn inputs_are_cut_where_the_model_states_their_types() {
+    let relu = |x: &str, y: &str| node("Relu", &[x], &[y]);
+    let nodes = vec![node("Odd", &["x"], &["a"]), relu("a", "b"), relu("b", "y")];
+    let graph = graph(vec![value("x", F32, "4")], nodes, vec![value("y", F32, "4")]);
+    let stated = proto::Graph { value_info: vec![value("b", F32, "n")], ..graph };
+    let inputs = |name: &str| Options { inputs: vec![name.to_owned()], ..Options::default() };
+    let text = imported(&model(stated.clone()), &inputs("b")).unwrap().mlir;
+    assert!(text.contains("func.func @net(%0: tensor<?xf32>) -> (tensor<?xf32>)"), "{text}");
+    assert!(error(&model(stated), &inputs("a")).contains("states no type of such a tensor"));
+}
+
+#[test]
 fn equal_names_of_extents_are_checked_by_the_call() {
     let inputs = vec![value("x", F32, "n"), value("y", F32, "n")];
     let text = text(&model(graph(inputs, vec![node("Add", &["x", "y"], &["z"])], vec![value("z", F32, "n")])));

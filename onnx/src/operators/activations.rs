@@ -101,6 +101,17 @@ pub(super) const ROWS: &[Row] = &[
         })
     }),
     onnx("Swish", 24, |cx, node| with_parameters(cx, node, [node.float_or("alpha", 1.0), 0.0], swish)),
+    onnx("SwiGLU", 28, |cx, node| {
+        let (gate, linear) = (node.input(0)?, node.input(1)?);
+        if !gate.ty.is_float() || linear.ty != gate.ty {
+            return wrong_type(linear.ty);
+        }
+        let alpha = node.float_or("alpha", 1.0);
+        one(cx.map(&[gate, linear], gate.ty, |b, x| {
+            let gate = swish(b, x[0], [alpha, 0.0]);
+            b.mulf(gate, x[1])
+        })?)
+    }),
     onnx("Shrink", 9, shrink),
     onnx("Clip", 1, |cx, node| {
         let x = node.input(0)?;

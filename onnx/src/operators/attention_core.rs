@@ -6,7 +6,7 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, M
 use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
+use crate::convert::{narrowed, narrowed_to, widened};
 use crate::node::{invalid, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
@@ -310,13 +310,13 @@ pub(super) fn contraction(
     cx.tensor(sum, ty, shape.to_vec())
 }
 
-/// Converts a float to another type of float.
+/// Converts a float of 32 or 64 bits to another of them.
 pub(super) fn converted_float(b: &mut Builder, x: Value, to: Element) -> Value {
     let from = b.element_of(x);
     match (from.bits(), to.bits()) {
         _ if from == to => x,
         (from, to_bits) if from < to_bits => b.extf(x, to),
-        _ => b.truncf(x, to),
+        _ => narrowed_to(b, x, DataType::F32, false),
     }
 }
 

@@ -52,7 +52,9 @@ fn rounding(node: &Node<'_>) -> Result<Rounding> {
         "up" => Direction::Up,
         "down" => Direction::Down,
         "nearest" => Direction::Nearest,
-        other => return invalid(format!("the attribute `round_mode` is `{other}`, which is none of up, down and nearest")),
+        other => {
+            return invalid(format!("the attribute `round_mode` is `{other}`, which is none of up, down and nearest"));
+        }
     };
     Ok(Rounding { saturates: node.int_or("saturate", 1) != 0, direction })
 }
@@ -75,7 +77,12 @@ fn bit_cast(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
         }
         _ => {
             let shape = x.shape.clone();
-            cx.choose_to(&[x], ty, &shape, |b, x| if ty.is_packed() && ty.is_int() { shortened(b, x[0], ty) } else { x[0] })
+            cx.choose_to(
+                &[x],
+                ty,
+                &shape,
+                |b, x| if ty.is_packed() && ty.is_int() { shortened(b, x[0], ty) } else { x[0] },
+            )
         }
     }
 }

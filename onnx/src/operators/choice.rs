@@ -44,11 +44,8 @@ fn nest(
         .collect();
     let results = cx.b.generic(&values, &[filled], &maps, &iterators, |b, arguments| {
         let Some((before, elements)) = arguments.split_last() else { return Vec::new() };
-        let elements: Vec<Value> = elements
-            .iter()
-            .zip(inputs)
-            .map(|(element, (tensor, _))| widened(b, *element, tensor.ty))
-            .collect();
+        let elements: Vec<Value> =
+            elements.iter().zip(inputs).map(|(element, (tensor, _))| widened(b, *element, tensor.ty)).collect();
         let result = body(b, &elements, *before);
         vec![narrowed(b, result, ty)]
     });
@@ -87,11 +84,12 @@ fn positions(cx: &mut Context, flags: &Tensor) -> Result<Tensor> {
     let all = cx.tensor(all, DataType::I64, Vec::new())?;
     let count = total(cx, &all)?;
     // Positions that are not chosen go behind those that are.
-    let slots = nest(cx, &[(flags, &[0]), (&through, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
-        let one = b.int(1, Element::I64);
-        let before = b.subi(x[1], one);
-        b.select(x[0], before, x[2])
-    })?;
+    let slots =
+        nest(cx, &[(flags, &[0]), (&through, &[0]), (&all, &[])], &loops, &[0], (DataType::I64, 0), |b, x, _| {
+            let one = b.int(1, Element::I64);
+            let before = b.subi(x[1], one);
+            b.select(x[0], before, x[2])
+        })?;
     let own = cx.generate(&loops, DataType::I64, |b, positions| b.index_cast(positions[0], Element::I64))?;
     let slots = cx.unsqueeze(&slots, &[1])?;
     let (own, slots) = (cx.value(&own)?, cx.value(&slots)?);
@@ -226,9 +224,10 @@ fn unique(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         b.index_cast(position, Element::I64)
     };
     // The first position of each element, and which elements stand there.
-    let firsts = nest(cx, &[(&compared, &[0, 1])], &square, &[0], (DataType::I64, i64::MAX), |b, x, before| {
+    let firsts = nest(cx, &compared.inputs(&[0, 1]), &square, &[0], (DataType::I64, i64::MAX), |b, x, before| {
+        let (order, _) = compared.order(b, x);
         let same = b.int(0, Element::I32);
-        let is_same = b.cmpi(IntPredicate::Equal, x[0], same);
+        let is_same = b.cmpi(IntPredicate::Equal, order, same);
         let here = index(b, 1);
         let here = b.select(is_same, here, before);
         b.minsi(before, here)
@@ -238,10 +237,13 @@ fn unique(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         b.cmpi(IntPredicate::Equal, x[0], here)
     })?;
     let inverse = if is_sorted {
-        nest(cx, &[(&compared, &[1, 0]), (&is_first, &[1])], &square, &[0], (DataType::I64, 0), |b, x, sum| {
+        let mut inputs = compared.inputs(&[1, 0]);
+        inputs.push((&is_first, &[1]));
+        nest(cx, &inputs, &square, &[0], (DataType::I64, 0), |b, x, sum| {
+            let (order, rest) = compared.order(b, x);
             let below = b.int(-1, Element::I32);
-            let is_below = b.cmpi(IntPredicate::Equal, x[0], below);
-            let is_counted = b.andi(is_below, x[1]);
+            let is_below = b.cmpi(IntPredicate::Equal, order, below);
+            let is_counted = b.andi(is_below, rest[0]);
             add_if(b, sum, is_counted)
         })?
     } else {
@@ -276,26 +278,50 @@ fn unique(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     Ok(vec![Item::Tensor(chosen), Item::Tensor(indices), Item::Tensor(inverse), counts])
 }
 
-/// Compares all pairs of slices along an axis: -1, 0 or 1, as the first elements that differ do.
-fn comparisons(cx: &mut Context, x: &Tensor, axis: usize, length: &Dim) -> Result<Tensor> {
+/// The order of all pairs of slices along an axis.
+enum Compared {
+    /// Of elements, which are compared where the order is wanted.
+    Elements(Tensor, Kind),
+    /// Of slices, as a matrix: -1, 0 or 1, as the first elements that differ are ordered.
+    Slices(Tensor),
+}
+
+impl Compared {
+    /// Returns the inputs of a loop nest in whose body [`Compared::order`] compares the slices at two of its dimensions.
+    fn inputs<'t>(&'t self, dimensions: &'t [usize; 2]) -> Vec<(&'t Tensor, &'t [usize])> {
+        match self {
+            Compared::Elements(tensor, _) => vec![(tensor, &dimensions[..1]), (tensor, &dimensions[1..])],
+            Compared::Slices(tensor) => vec![(tensor, &dimensions[..])],
+        }
+    }
+
+    /// Returns the order of the elements that come first, and the elements behind them.
+    fn order<'x>(&self, b: &mut Builder, elements: &'x [Value]) -> (Value, &'x [Value]) {
+        match (self, elements) {
+            (Compared::Elements(_, kind), [x, y, rest @ ..]) => (order(b, *x, *y, *kind), rest),
+            (_, [order, rest @ ..]) => (*order, rest),
+            (_, []) => (b.int(0, Element::I32), elements),
+        }
+    }
+}
+
+fn comparisons(cx: &mut Context, x: &Tensor, axis: usize, length: &Dim) -> Result<Compared> {
     let mut permutation: Vec<usize> = (0..x.rank()).filter(|index| *index != axis).collect();
     permutation.insert(0, axis);
     let rows = cx.transpose(x, &permutation)?;
     let columns = Dim::product(rows.shape.iter().skip(1));
     let kind = x.ty.kind();
     if columns.is(1) {
-        let flat = cx.reshape(&rows, std::slice::from_ref(length))?;
-        let loops = [length.clone(), length.clone()];
-        return nest(cx, &[(&flat, &[0]), (&flat, &[1])], &loops, &[0, 1], (DataType::I32, 0), |b, x, _| {
-            order(b, x[0], x[1], kind)
-        });
+        return Ok(Compared::Elements(cx.reshape(&rows, std::slice::from_ref(length))?, kind));
     }
     let rows = cx.reshape(&rows, &[length.clone(), columns.clone()])?;
     let loops = [length.clone(), length.clone(), columns];
-    nest(cx, &[(&rows, &[0, 2]), (&rows, &[1, 2])], &loops, &[0, 1], (DataType::I32, 0), |b, x, before| {
-        let own = order(b, x[0], x[1], kind);
-        let same = b.int(0, Element::I32);
-        let is_same = b.cmpi(IntPredicate::Equal, before, same);
-        b.select(is_same, own, before)
-    })
+    let matrix =
+        nest(cx, &[(&rows, &[0, 2]), (&rows, &[1, 2])], &loops, &[0, 1], (DataType::I32, 0), |b, x, before| {
+            let own = order(b, x[0], x[1], kind);
+            let same = b.int(0, Element::I32);
+            let is_same = b.cmpi(IntPredicate::Equal, before, same);
+            b.select(is_same, own, before)
+        })?;
+    Ok(Compared::Slices(matrix))
 }

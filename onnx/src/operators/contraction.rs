@@ -53,7 +53,9 @@ fn has_kernel(types: [DataType; 2], sum: DataType) -> bool {
 impl Context {
     /// Returns a tensor with an extent that is known to be equal to one of its own, which the call checks where the import cannot.
     pub(crate) fn refined(&mut self, x: &Tensor, axis: usize, dim: &Dim, what: &str) -> Result<Tensor> {
-        let Some(known) = x.shape.get(axis).cloned() else { return invalid(format!("{what}: there is no axis {axis}")) };
+        let Some(known) = x.shape.get(axis).cloned() else {
+            return invalid(format!("{what}: there is no axis {axis}"));
+        };
         self.require_equal(&known, dim, what)?;
         if known == *dim || known.as_constant().is_some() {
             return Ok(x.clone());
@@ -73,6 +75,7 @@ impl Context {
         }
         let left = if a.rank() == 1 { self.unsqueeze(a, &[0])? } else { a.clone() };
         let right = if b.rank() == 1 { self.unsqueeze(b, &[1])? } else { b.clone() };
+        let (left, right) = (self.computed(&left)?, self.computed(&right)?);
         let product = self.matrix_product(&left, &right, sum)?;
         let rank = product.rank();
         let mut dropped = Vec::new();
@@ -105,7 +108,7 @@ impl Context {
             let product = self.multiply(&left, &right, sum)?;
             return self.reshape(&product, &shape);
         }
-        if is_one(outer_a) && is_one(&a.shape[a.rank() - 2..a.rank() - 1]) || !is_same(outer_a, &outer) || !is_same(outer_b, &outer) {
+        if !is_same(outer_a, &outer) || !is_same(outer_b, &outer) {
             return self.broadcast_product(&a, &b, &outer, sum);
         }
         let batch = Dim::product(&outer);
@@ -117,6 +120,7 @@ impl Context {
 
     /// Multiplies two matrices, or two batches of them: `[..,M,K]` by `[..,K,N]`.
     pub(crate) fn multiply(&mut self, a: &Tensor, b: &Tensor, sum: DataType) -> Result<Tensor> {
+        let (a, b) = (&self.computed(a)?, &self.computed(b)?);
         let rank = a.rank();
         let mut shape = a.shape.clone();
         if let (Some(slot), Some(columns)) = (shape.last_mut(), b.shape.last()) {
@@ -185,19 +189,41 @@ impl Context {
         self.contract_mapped([a.0, b.0], maps, shape, sum)
     }
 
-    fn contract_mapped(&mut self, operands: [&Tensor; 2], maps: [Map; 2], shape: &[Dim], sum: DataType) -> Result<Tensor> {
+    fn contract_mapped(
+        &mut self,
+        operands: [&Tensor; 2],
+        maps: [Map; 2],
+        shape: &[Dim],
+        sum: DataType,
+    ) -> Result<Tensor> {
         self.check_shape(sum, shape)?;
         let values = [self.value(operands[0])?, self.value(operands[1])?];
         let types = operands.map(|operand| operand.ty);
         let filled = self.zeros(sum, shape)?;
         let loops = maps[0].dimensions();
-        let iterators: Vec<Iterator> =
-            (0..loops).map(|index| if index < shape.len() { Iterator::Parallel } else { Iterator::Reduction }).collect();
+        let iterators: Vec<Iterator> = (0..loops)
+            .map(|index| if index < shape.len() { Iterator::Parallel } else { Iterator::Reduction })
+            .collect();
         let out = Map::of(loops, &(0..shape.len()).collect::<Vec<_>>());
         let [left, right] = maps;
         let results =
             self.b.generic(&values, &[filled], &[left, right, out], &iterators, |b, x| multiply_add(b, x, types, sum));
-        self.tensor(results.first().copied().unwrap_or(filled), sum, shape.to_vec())
+        let y = self.separated(results.first().copied().unwrap_or(filled), shape);
+        self.tensor(y, sum, shape.to_vec())
+    }
+
+    /// Keeps loop nests out of the dispatch of a reduction if the buffer between them would be large, or of a size that is not known:
+    /// VMVX divides the last three parallel loops alone into tiles, and lacks buffers of an unknown size.
+    pub(crate) fn separated(&mut self, y: Value, shape: &[Dim]) -> Value {
+        let loops: Vec<&Dim> = shape.iter().filter(|dim| !dim.is(1)).collect();
+        let untiled = &loops[..loops.len().saturating_sub(3)];
+        let size = untiled.iter().try_fold(1_i64, |size, dim| Some(size.saturating_mul(dim.as_constant()?)));
+        if size.is_some_and(|size| size <= 8) { y } else { self.b.barrier(y) }
+    }
+
+    /// Converts floats narrower than 32 bits to those that products are computed with.
+    fn computed(&mut self, x: &Tensor) -> Result<Tensor> {
+        self.cast(x, x.ty.computed())
     }
 
     /// A tensor of zeros that sums are added to.
@@ -225,6 +251,7 @@ impl Context {
         let groups = Dim::constant(group.max(1));
         let channels = w.shape[1].times(&groups);
         let x = self.refined(x, 1, &channels, "the channels of a convolution")?;
+        let (x, w) = (self.computed(&x)?, &self.computed(w)?);
         let Some(per_group) = w.shape[0].exact_quotient(&groups) else {
             return invalid(format!("{} output channels are not a multiple of {group} groups", self.text(&w.shape[0])));
         };
@@ -273,12 +300,8 @@ impl Context {
         self.check_shape(sum, shape)?;
         let values = [self.value(operands[0])?, self.value(operands[1])?];
         let filled = self.zeros(sum, shape)?;
-        let mut y = self.b.kernel(kernel, &values, filled, Some(window));
-        // With loop nests behind it in one dispatch, a convolution of extents that are not known gets a buffer of a size that is not known,
-        // which VMVX lacks.
-        if shape.iter().any(|dim| dim.as_constant().is_none()) {
-            y = self.b.barrier(y);
-        }
+        let y = self.b.kernel(kernel, &values, filled, Some(window));
+        let y = self.separated(y, shape);
         self.tensor(y, sum, shape.to_vec())
     }
 

@@ -268,4 +268,3 @@ fn phase_weights(cx: &mut Context, w: &Tensor, transposed: &Transposed, phases: 
     let outer = Dim::product(&strides).times(&groups).times(&w.shape[1]);
     cx.reshape(&weights, &[&[outer, channels], &*taps].concat())
 }
-

@@ -114,9 +114,8 @@ fn known_floats(cx: &mut Context, first: f64, last: f64, step: f64, ty: DataType
     }
     let count = count as i64;
     if count <= KNOWN {
-        let elements: Option<Vec<Scalar>> = (0..count)
-            .map(|index| crate::fold::rounded(first + index as f64 * step, ty).map(Scalar::Float))
-            .collect();
+        let elements: Option<Vec<Scalar>> =
+            (0..count).map(|index| crate::fold::rounded(first + index as f64 * step, ty).map(Scalar::Float)).collect();
         if let Some(elements) = elements {
             return Ok(Tensor::of_elements(ty, vec![Dim::constant(count)], elements));
         }
@@ -240,14 +239,18 @@ fn one_hot(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let depth = integer(cx, &depth, "depth")?;
     let depth = cx.nonnegative(&depth, "the depth")?;
     let axis = axis(node.int_or("axis", -1), indices.rank() + 1)?;
-    let shape: Vec<Dim> = indices.shape.iter().take(axis).chain([&depth]).chain(indices.shape.iter().skip(axis)).cloned().collect();
+    let shape: Vec<Dim> =
+        indices.shape.iter().take(axis).chain([&depth]).chain(indices.shape.iter().skip(axis)).cloned().collect();
     let ty = values.ty;
     if indices.ty.kind() == Kind::Bool {
         return unsupported("positions are Booleans");
     }
     let (index_type, is_unsigned) = (indices.ty, indices.ty.is_unsigned());
     let (operand, table) = (cx.value(indices)?, cx.reshape(values, &[Dim::constant(2)])?);
-    let parts = (cx.slice_axis(&table, 0, &Dim::constant(0), &Dim::constant(1))?, cx.slice_axis(&table, 0, &Dim::constant(1), &Dim::constant(1))?);
+    let parts = (
+        cx.slice_axis(&table, 0, &Dim::constant(0), &Dim::constant(1))?,
+        cx.slice_axis(&table, 0, &Dim::constant(1), &Dim::constant(1))?,
+    );
     let (off, on) = (cx.value(&parts.0)?, cx.value(&parts.1)?);
     let depth = cx.index(&depth);
     cx.check_shape(ty, &shape)?;

@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{IntPredicate, Iterator, Map, Value};
 
-use super::nests::{Loops, Output, first, nest};
+use super::nests::{Loops, Output, first, nest, only_integer};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
@@ -41,11 +41,10 @@ fn lower(cx: &mut Context, node: &Node<'_>, form: Form) -> Result<Outputs> {
         return one(x.clone());
     }
     let scan = Scan { form, is_exclusive: node.flag("exclusive"), is_reversed: node.flag("reverse") };
-    let listed = cx.integers(node.input(1)?)?;
-    let [listed] = &*listed else { return invalid(format!("there are {} axes in place of one", listed.len())) };
+    let listed = only_integer(cx, node.input(1)?, "the axis")?;
     match listed.as_constant() {
         Some(listed) => one(scanned(cx, x, axis(listed, x.rank())?, scan)?),
-        None => one(along_dynamic(cx, x, listed, scan)?),
+        None => one(along_dynamic(cx, x, &listed, scan)?),
     }
 }
 

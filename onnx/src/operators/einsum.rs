@@ -44,7 +44,8 @@ impl Equation {
         let mut widest = 0;
         for (term, rank) in terms.into_iter().zip(ranks) {
             let letters = term.chars().filter(|c| *c != '.').count();
-            let Some(omitted) = rank.checked_sub(letters).filter(|omitted| *omitted == 0 || term.contains("...")) else {
+            let Some(omitted) = rank.checked_sub(letters).filter(|omitted| *omitted == 0 || term.contains("..."))
+            else {
                 return invalid(format!("the term `{term}` does not fit a tensor of rank {rank}"));
             };
             widest = widest.max(omitted);

@@ -51,16 +51,21 @@ pub(super) const ROWS: &[Row] = &[
     onnx("Abs", 1, |cx, node| {
         let x = node.input(0)?;
         let ty = x.ty;
-        unary(cx, x, |x| known::absolute(x, ty), |b, x, ty| match ty.kind() {
-            Kind::Float => b.absf(x),
-            Kind::Signed => {
-                let zero = b.int(0, ty.element());
-                let negative = b.subi(zero, x);
-                let is_negative = less_than_zero(b, x, ty);
-                b.select(is_negative, negative, x)
-            }
-            _ => x,
-        })
+        unary(
+            cx,
+            x,
+            |x| known::absolute(x, ty),
+            |b, x, ty| match ty.kind() {
+                Kind::Float => b.absf(x),
+                Kind::Signed => {
+                    let zero = b.int(0, ty.element());
+                    let negative = b.subi(zero, x);
+                    let is_negative = less_than_zero(b, x, ty);
+                    b.select(is_negative, negative, x)
+                }
+                _ => x,
+            },
+        )
     }),
     onnx("Sign", 9, |cx, node| {
         let x = node.input(0)?;
@@ -285,7 +290,8 @@ fn integers(
 fn shifted(b: &mut Builder, x: Value, y: Value, ty: DataType, is_left: bool) -> Value {
     let (x, y) = (extended(b, x, ty), extended(b, y, ty));
     let element = b.element_of(x);
-    let (zero, width, last) = (b.int(0, element), b.int(i64::from(ty.bits()), element), b.int(i64::from(ty.bits()) - 1, element));
+    let (zero, width, last) =
+        (b.int(0, element), b.int(i64::from(ty.bits()), element), b.int(i64::from(ty.bits()) - 1, element));
     let fits = b.cmpi(IntPredicate::UnsignedLess, y, width);
     let count = b.select(fits, y, last);
     let result = if is_left {

@@ -419,7 +419,7 @@ fn roots(cx: &mut Context, length: &Dim, work: DataType, is_sine: bool) -> Resul
         let part = b.divf(rest, total);
         let right = b.float(PI / 2.0, element);
         let angle = b.mulf(part, right);
-        let (sine, cosine) = (b.sin(angle), b.cos(angle));
+        let (sine, cosine) = sine_cosine(b, angle);
         let zero = b.int(0, Element::I64);
         let odd = b.andi(quarter, one);
         let is_odd = b.cmpi(IntPredicate::NotEqual, odd, zero);
@@ -430,6 +430,28 @@ fn roots(cx: &mut Context, length: &Dim, work: DataType, is_sine: bool) -> Resul
         let negated = b.negf(magnitude);
         b.select(is_negative, negated, magnitude)
     })
+}
+
+/// The sine and the cosine of an angle within the first quarter. Those of `f64` are polynomials: not every target has the functions.
+fn sine_cosine(b: &mut Builder, angle: Value) -> (Value, Value) {
+    if b.element_of(angle) == Element::F32 {
+        return (b.sin(angle), b.cos(angle));
+    }
+    let square = b.mulf(angle, angle);
+    let series = |b: &mut Builder, first: i32| {
+        // The sum of (-square)^k / (2 k + first)!, from the last term on.
+        let one = b.float(1.0, Element::F64);
+        let mut sum = one;
+        for k in (1..=12).rev() {
+            let divisor = b.float(-f64::from((2 * k + first) * (2 * k + first - 1)), Element::F64);
+            let product = b.mulf(sum, square);
+            let quotient = b.divf(product, divisor);
+            sum = b.addf(quotient, one);
+        }
+        sum
+    };
+    let (odd, even) = (series(b, 1), series(b, 0));
+    (b.mulf(odd, angle), even)
 }
 
 fn stft(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {

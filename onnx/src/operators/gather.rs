@@ -119,7 +119,8 @@ fn gather_known(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize, sha
     let mut counts = x.shape.clone();
     let mut steps = vec![1; x.rank()];
     let length = i64::try_from(positions.len()).unwrap_or(i64::MAX);
-    if let (Some(offset), Some(count), Some(slot)) = (offsets.get_mut(axis), counts.get_mut(axis), steps.get_mut(axis)) {
+    if let (Some(offset), Some(count), Some(slot)) = (offsets.get_mut(axis), counts.get_mut(axis), steps.get_mut(axis))
+    {
         (*offset, *count, *slot) = (Dim::constant(*first), Dim::constant(length), step);
     }
     let sliced = cx.slice(x, &offsets, &counts, &steps)?;
@@ -171,7 +172,11 @@ pub(super) fn covered(cx: &mut Context, outer: &[Dim], inner: &[Dim], axis: usiz
         limits.push(match difference.as_constant() {
             _ if index == axis || difference.is_nonnegative() => None,
             Some(value) if value < 0 => {
-                return invalid(format!("the positions have the extent {} along the dimension {index}, and the tensor {}", cx.text(inner), cx.text(outer)));
+                return invalid(format!(
+                    "the positions have the extent {} along the dimension {index}, and the tensor {}",
+                    cx.text(inner),
+                    cx.text(outer)
+                ));
             }
             _ => Some(cx.index(outer)),
         });
@@ -224,7 +229,8 @@ fn gather_nd(cx: &mut Context, x: &Tensor, indices: &Tensor, batches: usize) -> 
                 check_position(element, *extent)?;
             }
             let source = |position: &[i64]| {
-                let flat = position.iter().zip(own.iter().take(outer)).fold(0, |flat, (index, extent)| flat * extent + index);
+                let flat =
+                    position.iter().zip(own.iter().take(outer)).fold(0, |flat, (index, extent)| flat * extent + index);
                 let first = usize::try_from(flat).ok()? * depth;
                 let mut at: Vec<i64> = position.iter().take(batches).copied().collect();
                 for (element, extent) in elements.get(first..first + depth)?.iter().zip(&extents) {

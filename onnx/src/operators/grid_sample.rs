@@ -112,7 +112,7 @@ impl Sampling {
         let (one, half) = (b.float(1.0, element), b.float(0.5, element));
         let shifted = b.addf(normalised, one);
         let last = b.subf(extent, one);
-        let mut x = if self.align_corners {
+        let x = if self.align_corners {
             let halved = b.mulf(shifted, half);
             b.mulf(halved, last)
         } else {
@@ -121,18 +121,7 @@ impl Sampling {
             b.mulf(less, half)
         };
         if self.mode == Mode::Nearest {
-            x = rounded(b, x);
-        }
-        let zero = b.float(0.0, element);
-        x = match self.padding {
-            Padding::Zeros => x,
-            Padding::Border => {
-                let raised = b.maximumf(x, zero);
-                b.minimumf(raised, last)
-            }
-            Padding::Reflection => self.reflected(b, x, extent),
-        };
-        if self.mode == Mode::Nearest {
+            let x = rounded(b, x);
             return vec![self.tap(b, x, None, length, extent)];
         }
         let floor = b.floor(x);
@@ -228,7 +217,9 @@ fn clamped(b: &mut Builder, position: Value, length: Value) -> Value {
     let (low, high) = (b.float(-1.0, element), b.float(1e15, element));
     let raised = b.maximumf(position, low);
     let finite = b.minimumf(raised, high);
-    let index = b.fptosi(finite, Element::I64);
+    // Not every target converts `f64` to integers.
+    let single = if element == Element::F64 { b.truncf(finite, Element::F32) } else { finite };
+    let index = b.fptosi(single, Element::I64);
     let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
     let last = b.subi(length, one);
     let lesser = b.minsi(index, last);

@@ -1,7 +1,7 @@
 //! `GroupQueryAttention` of com.microsoft.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, IntPredicate, Value};
+use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Value};
 
 use super::attention::{bias, flattened};
 use super::attention_core::{Attention, Heads};
@@ -96,12 +96,22 @@ fn group_query_attention(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     if node.has_output(3) {
         let ty = attention.query.tensor.ty;
         let scores = match node.int_or("qk_output", 0) {
-            1 => attended.scores,
+            1 => visible(cx, &attended.scores)?,
             _ => attended.probabilities,
         };
         outputs.push(Item::Tensor(cx.cast(&scores, ty)?));
     }
     Ok(outputs)
+}
+
+/// Returns scores with 0 for keys that take no part.
+fn visible(cx: &mut Context, scores: &Tensor) -> Result<Tensor> {
+    cx.map(&[scores], scores.ty, |b, x| {
+        let element = b.element_of(x[0]);
+        let (least, zero) = (b.float(f64::NEG_INFINITY, element), b.float(0.0, element));
+        let is_hidden = b.cmpf(FloatPredicate::OrderedEqual, x[0], least);
+        b.select(is_hidden, zero, x[0])
+    })
 }
 
 /// Returns queries, keys and values, which may be packed in one tensor.

@@ -123,7 +123,8 @@ fn quotient(x: &Scalar) -> Option<(Dim, i64)> {
     match x {
         Scalar::Int(dim) => Some(dim.as_ratio()),
         Scalar::Float(value) => {
-            let divisor = [1, 2, 4, 8, 16, 32, 64].into_iter().find(|divisor| (value * *divisor as f64).fract() == 0.0)?;
+            let divisor =
+                [1, 2, 4, 8, 16, 32, 64].into_iter().find(|divisor| (value * *divisor as f64).fract() == 0.0)?;
             let numerator = value * divisor as f64;
             // Sums may be greater than factors.
             (numerator.abs() <= 65536.0).then(|| (Dim::constant(numerator as i64), divisor))
@@ -270,8 +271,14 @@ mod tests {
         let x = Scalar::Int(n());
         let scaled = binary(Arithmetic::Mul, &x, &Scalar::Float(1.5), DataType::F32);
         let expected = n().times(&Dim::constant(3)).floor_div(&Dim::constant(2));
-        assert_eq!(scaled.and_then(|scaled| rounded_to_integer(&scaled, f64::floor, true)), Some(Scalar::Int(expected)));
-        assert_eq!(binary(Arithmetic::Mul, &x, &Scalar::Float(2.0), DataType::F32), Some(Scalar::Int(n().times(&Dim::constant(2)))));
+        assert_eq!(
+            scaled.and_then(|scaled| rounded_to_integer(&scaled, f64::floor, true)),
+            Some(Scalar::Int(expected))
+        );
+        assert_eq!(
+            binary(Arithmetic::Mul, &x, &Scalar::Float(2.0), DataType::F32),
+            Some(Scalar::Int(n().times(&Dim::constant(2))))
+        );
         assert_eq!(binary(Arithmetic::Mul, &x, &Scalar::Float(0.3), DataType::F32), None);
         assert_eq!(binary(Arithmetic::Div, &x, &x, DataType::F32), Some(Scalar::Float(1.0)));
     }
@@ -282,7 +289,10 @@ mod tests {
         assert_eq!(compare(Comparison::Equal, &Scalar::Int(n()), &minus_one, DataType::I64), Some(false));
         assert_eq!(compare(Comparison::Equal, &Scalar::Int(n()), &Scalar::Int(n()), DataType::I64), Some(true));
         assert_eq!(compare(Comparison::Less, &Scalar::Int(n()), &Scalar::Int(Dim::constant(3)), DataType::I64), None);
-        assert_eq!(compare(Comparison::GreaterOrEqual, &Scalar::Int(n()), &Scalar::Int(Dim::constant(0)), DataType::I64), Some(true));
+        assert_eq!(
+            compare(Comparison::GreaterOrEqual, &Scalar::Int(n()), &Scalar::Int(Dim::constant(0)), DataType::I64),
+            Some(true)
+        );
         assert_eq!(compare(Comparison::Greater, &minus_one, &Scalar::Int(Dim::constant(1)), DataType::U64), Some(true));
     }
 }

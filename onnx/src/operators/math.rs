@@ -18,7 +18,9 @@ pub(super) const ROWS: &[Row] = &[
     onnx("Floor", 1, |cx, node| folding(cx, node, |x| known::rounded_to_integer(x, f64::floor, true), Builder::floor)),
     onnx("Round", 11, |cx, node| folding(cx, node, |x| of_float(x, f64::round_ties_even), Builder::roundeven)),
     onnx("Sqrt", 1, |cx, node| folding(cx, node, |x| of_float(x, f64::sqrt), Builder::sqrt)),
-    onnx("Reciprocal", 1, |cx, node| folding(cx, node, |x| of_float(x, |x| 1.0 / x), |b, x| functions::pow_constant(b, x, -1.0))),
+    onnx("Reciprocal", 1, |cx, node| {
+        folding(cx, node, |x| of_float(x, |x| 1.0 / x), |b, x| functions::pow_constant(b, x, -1.0))
+    }),
     onnx("Exp", 1, |cx, node| folding(cx, node, |x| of_float(x, f64::exp), Builder::exp)),
     onnx("Log", 1, |cx, node| folding(cx, node, |x| of_float(x, f64::ln), Builder::log)),
     onnx("Erf", 9, |cx, node| float(cx, node, functions::erf)),
@@ -117,7 +119,9 @@ fn power(cx: &mut Context, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 fn constant(x: &Scalar, ty: DataType) -> Option<f64> {
     match x {
         Scalar::Float(value) => Some(*value),
-        Scalar::Int(dim) => dim.as_constant().map(|value| if ty == DataType::U64 { value.cast_unsigned() as f64 } else { value as f64 }),
+        Scalar::Int(dim) => {
+            dim.as_constant().map(|value| if ty == DataType::U64 { value.cast_unsigned() as f64 } else { value as f64 })
+        }
     }
 }
 

@@ -26,12 +26,15 @@ mod fused_normalization;
 mod gather;
 mod grid_sample;
 mod grouped_attention;
+mod integer_reductions;
 mod known;
 mod linear_attention;
 mod local_normalization;
 mod losses;
 mod math;
+mod ml;
 mod nests;
+mod ngrams;
 mod normalization;
 mod order;
 mod padding;
@@ -116,6 +119,7 @@ const FAMILIES: &[&[Row]] = &[
     local_normalization::ROWS,
     losses::ROWS,
     math::ROWS,
+    ngrams::ROWS,
     normalization::ROWS,
     order::ROWS,
     padding::ROWS,

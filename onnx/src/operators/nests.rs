@@ -228,3 +228,12 @@ pub(super) fn with_axes(cx: &mut Context, reduced: &Tensor, axes: &[usize]) -> R
     }
     cx.reshape(reduced, &shape)
 }
+
+/// Returns the only element of a tensor of integers.
+pub(super) fn only_integer(cx: &mut Context, tensor: &Tensor, what: &str) -> Result<Dim> {
+    let vector = cx.reshape(tensor, &[Dim::constant(1)])?;
+    match &*cx.integers(&vector)? {
+        [only] => Ok(only.clone()),
+        list => invalid(format!("{what} has {} elements in place of one", list.len())),
+    }
+}

@@ -68,7 +68,8 @@ fn is_more_extreme(
     let (x, best) = if is_greatest { (x, best) } else { (best, x) };
     match (ty.kind(), takes_equal) {
         (Kind::Float, false) => b.cmpf(FloatPredicate::OrderedGreater, x, best),
-        (Kind::Float, true) => b.cmpf(FloatPredicate::OrderedGreaterEqual, x, best),
+        // VMVX has no ordered comparison by `oge`: it is true for NaN there.
+        (Kind::Float, true) => b.cmpf(FloatPredicate::OrderedLessEqual, best, x),
         (Kind::Signed, false) => b.cmpi(IntPredicate::SignedGreater, x, best),
         (Kind::Signed, true) => b.cmpi(IntPredicate::SignedGreaterEqual, x, best),
         (_, false) => b.cmpi(IntPredicate::UnsignedGreater, x, best),

@@ -158,7 +158,9 @@ fn padded(cx: &mut Context, x: &Tensor, low: &[Dim], high: &[Dim], mode: Mode, v
         }
         let last = extent.minus(&Dim::constant(1));
         let is_once = match mode {
-            Mode::Wrap => last.minus(low).plus(&Dim::constant(1)).is_nonnegative() && extent.minus(high).is_nonnegative(),
+            Mode::Wrap => {
+                last.minus(low).plus(&Dim::constant(1)).is_nonnegative() && extent.minus(high).is_nonnegative()
+            }
             _ => last.minus(low).is_nonnegative() && last.minus(high).is_nonnegative(),
         };
         rules.push(Some((cx.index(low), cx.index(extent), is_once)));

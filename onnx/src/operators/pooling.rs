@@ -122,11 +122,13 @@ fn windows(
     accumulators: &[(DataType, Scalar)],
     body: impl FnOnce(&mut Builder, Value, &[Value]) -> Vec<Value>,
 ) -> Result<Vec<Tensor>> {
-    let mut shape = x.shape.get(..2).unwrap_or_default().to_vec();
-    shape.extend_from_slice(&geometry.outputs);
+    // The batch and the channels are one loop, so that few loops are left that are not divided into tiles.
     let count = geometry.outputs.len();
-    let loops = 2 + 2 * count;
-    let value = cx.value(x)?;
+    let planes = Dim::product(&x.shape[..2]);
+    let joined = cx.reshape(x, &[&[planes.clone()], &x.shape[2..]].concat())?;
+    let shape = [&[planes], &*geometry.outputs].concat();
+    let loops = 1 + 2 * count;
+    let value = cx.value(&joined)?;
     let kernel = cx.extents(&geometry.kernel);
     let shaped = cx.b.empty(&kernel, SHAPE_ONLY);
     let extents = cx.extents(&shape);
@@ -136,20 +138,25 @@ fn windows(
         let initial = cx.scalar(initial, *ty)?;
         outputs.push(cx.b.fill(initial, &extents));
     }
-    let mut input = vec![Expression::dimension(0), Expression::dimension(1)];
-    input.extend((0..count).map(|axis| tap_position(&geometry.window, axis, 2 + axis, 2 + count + axis)));
-    let taps: Vec<usize> = (2 + count..loops).collect();
+    let mut input = vec![Expression::dimension(0)];
+    input.extend((0..count).map(|axis| tap_position(&geometry.window, axis, 1 + axis, 1 + count + axis)));
+    let taps: Vec<usize> = (1 + count..loops).collect();
     let mut maps = vec![Map::new(loops, input), Map::of(loops, &taps)];
-    maps.extend(vec![Map::of(loops, &(0..2 + count).collect::<Vec<_>>()); outputs.len()]);
+    maps.extend(vec![Map::of(loops, &(0..1 + count).collect::<Vec<_>>()); outputs.len()]);
     let iterators: Vec<Iterator> =
-        (0..loops).map(|index| if index < 2 + count { Iterator::Parallel } else { Iterator::Reduction }).collect();
+        (0..loops).map(|index| if index < 1 + count { Iterator::Parallel } else { Iterator::Reduction }).collect();
     let from = x.ty;
     let results = cx.b.generic(&[value, shaped], &outputs, &maps, &iterators, |b, x| {
         let element = widened(b, x[0], from);
         body(b, element, x.get(2..).unwrap_or_default())
     });
-    let results = results.into_iter().zip(accumulators);
-    results.map(|(result, (ty, _))| cx.tensor(result, *ty, shape.clone())).collect()
+    let full = [&x.shape[..2], &*geometry.outputs].concat();
+    let split = |(result, (ty, _)): (Value, &(DataType, Scalar))| {
+        let result = cx.separated(result, &shape);
+        let result = cx.tensor(result, *ty, shape.clone())?;
+        cx.reshape(&result, &full)
+    };
+    results.into_iter().zip(accumulators).map(split).collect()
 }
 
 /// [`windows`] with one accumulator.
@@ -197,7 +204,7 @@ fn max_pool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let mut results = windows(cx, &padded, &geometry, &accumulators, |b, x, most| {
         let mut position = b.index(0);
         for axis in 0..count {
-            let (output, tap) = (b.iteration(2 + axis), b.iteration(2 + count + axis));
+            let (output, tap) = (b.iteration(1 + axis), b.iteration(1 + count + axis));
             let (stride, dilation) = (b.index(window.strides[axis]), b.index(window.dilations[axis]));
             let (start, ahead) = (b.muli(output, stride), b.muli(tap, dilation));
             let padded = b.addi(start, ahead);

@@ -22,7 +22,10 @@ pub(super) fn element(cx: &mut Context, tensor: &Tensor, name: &str) -> Result<V
         return cx.scalar(only, tensor.ty);
     }
     if !tensor.count().is(1) {
-        return invalid(format!("`{name}` has the shape {}, and one element is expected", cx.shape_text(&tensor.shape)));
+        return invalid(format!(
+            "`{name}` has the shape {}, and one element is expected",
+            cx.shape_text(&tensor.shape)
+        ));
     }
     let value = cx.value(tensor)?;
     let zero = cx.b.index(0);

@@ -148,7 +148,8 @@ fn matmul_bits(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let a = node.input(0)?;
     let (depth, columns) = (node.int_or("K", 0), node.int_or("N", 0));
     let (bits, size) = (node.int_or("bits", 4), node.int_or("block_size", 32));
-    if ![2, 4, 8].contains(&bits) || size <= 0 || size % (8 / bits) != 0 || depth <= 0 || columns <= 0 || a.rank() == 0 {
+    if ![2, 4, 8].contains(&bits) || size <= 0 || size % (8 / bits) != 0 || depth <= 0 || columns <= 0 || a.rank() == 0
+    {
         return unsupported(format!("weights of {bits} bits in blocks of {size}, [{columns},{depth}]"));
     }
     if node.optional(4)?.is_some() {

@@ -90,11 +90,7 @@ fn scalar(cx: &mut Context, x: Option<&Tensor>, ty: DataType) -> Result<Tensor> 
 }
 
 /// Computes quotients by the result's scale of two tensors. The body has the elements without their zero points, and the three scales.
-fn binary(
-    cx: &mut Context,
-    node: &Node<'_>,
-    body: impl FnOnce(&mut Builder, [Value; 5]) -> Value,
-) -> Result<Outputs> {
+fn binary(cx: &mut Context, node: &Node<'_>, body: impl FnOnce(&mut Builder, [Value; 5]) -> Value) -> Result<Outputs> {
     let (a, b) = (node.input(0)?, node.input(3)?);
     let ty = a.ty;
     if b.ty != ty || !ty.is_int() || ty.bits() > 16 {
@@ -104,11 +100,8 @@ fn binary(
     let [Ok(a_scale), Ok(b_scale), Ok(y_scale)] = scales else { return invalid("there is a scale missing") };
     let [a_scale, b_scale, y_scale] =
         [scalar(cx, Some(a_scale), ty)?, scalar(cx, Some(b_scale), ty)?, scalar(cx, Some(y_scale), ty)?];
-    let [a_zero, b_zero, y_zero] = [
-        scalar(cx, node.optional(2)?, ty)?,
-        scalar(cx, node.optional(5)?, ty)?,
-        scalar(cx, node.optional(7)?, ty)?,
-    ];
+    let [a_zero, b_zero, y_zero] =
+        [scalar(cx, node.optional(2)?, ty)?, scalar(cx, node.optional(5)?, ty)?, scalar(cx, node.optional(7)?, ty)?];
     let operands = [a, b, &a_zero, &b_zero, &y_zero, &a_scale, &b_scale, &y_scale];
     one(cx.map(&operands, ty, |b, x| {
         let left = centred(b, x[0], Some(x[2]), ty, DataType::F32);
@@ -120,11 +113,7 @@ fn binary(
 }
 
 /// Computes a function of dequantised elements.
-fn unary(
-    cx: &mut Context,
-    node: &Node<'_>,
-    function: impl FnOnce(&mut Builder, Value) -> Value,
-) -> Result<Outputs> {
+fn unary(cx: &mut Context, node: &Node<'_>, function: impl FnOnce(&mut Builder, Value) -> Value) -> Result<Outputs> {
     let (x, from, to) = (node.input(0)?, Parameters::of(node, 1, 2)?, Parameters::of(node, 3, 4)?);
     if !x.ty.is_int() || x.ty.bits() > 16 {
         return wrong_type(x.ty);
@@ -156,9 +145,8 @@ fn softmax(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let last = if node.int_or("opset", 13) < 13 { x.rank() } else { at + 1 };
     let axes: Vec<usize> = (at..last).collect();
     let floats = dequantise(cx, x, from)?;
-    let most = cx.reduce(&floats, &axes, DataType::F32, Scalar::Float(f64::NEG_INFINITY), |b, x, most| {
-        b.maximumf(x, most)
-    })?;
+    let most =
+        cx.reduce(&floats, &axes, DataType::F32, Scalar::Float(f64::NEG_INFINITY), |b, x, most| b.maximumf(x, most))?;
     let most = cx.unsqueeze(&most, &axes)?;
     let powers = cx.map(&[&floats, &most], DataType::F32, |b, x| {
         let distance = b.subf(x[0], x[1]);

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{converted, wrong_type};
-use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
+use crate::node::{Node, Outputs, axis, invalid, one};
 use crate::tensor::{Item, Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -67,11 +67,7 @@ fn aligned(cx: &mut Context, node: &Node<'_>, x: &Tensor, parameters: Parameters
     let Parameters { scale, zero } = parameters;
     let block = node.int_or("block_size", 0);
     let reshaped = |cx: &mut Context, shape: &[Dim], x: Tensor| -> Result<Aligned> {
-        Ok(Aligned {
-            x,
-            scale: cx.reshape(scale, shape)?,
-            zero: zero.map(|zero| cx.reshape(zero, shape)).transpose()?,
-        })
+        Ok(Aligned { x, scale: cx.reshape(scale, shape)?, zero: zero.map(|zero| cx.reshape(zero, shape)).transpose()? })
     };
     if scale.count().is(1) && (scale.rank() <= 1 || block <= 0) {
         return reshaped(cx, &[], x.clone());
@@ -84,7 +80,11 @@ fn aligned(cx: &mut Context, node: &Node<'_>, x: &Tensor, parameters: Parameters
         return reshaped(cx, &shape, x.clone());
     }
     if scale.rank() != x.rank() || block <= 0 {
-        return invalid(format!("scales of rank {} for a tensor of rank {} in blocks of {block}", scale.rank(), x.rank()));
+        return invalid(format!(
+            "scales of rank {} for a tensor of rank {} in blocks of {block}",
+            scale.rank(),
+            x.rank()
+        ));
     }
     let (size, blocks) = (Dim::constant(block), scale.shape[at].clone());
     cx.require_equal(&x.shape[at].ceil_div(&size), &blocks, "the number of blocks along the axis")?;
@@ -138,7 +138,14 @@ fn quantised(cx: &mut Context, aligned: &Aligned, ty: DataType, saturates: bool)
     let shape = x.shape.clone();
     let result = if ty.is_float() { wide } else { ty };
     let y = cx.map_to(&operands, result, &shape, |b, x| {
-        let floats: Vec<Value> = x.iter().zip(types).map(|(x, ty)| converted(b, *x, ty, wide)).collect();
+        let number = |b: &mut Builder, (x, ty): (&Value, DataType)| match ty.bits() {
+            4 => {
+                let wide = integer(b, *x, ty);
+                b.sitofp(wide, Element::F32)
+            }
+            _ => converted(b, *x, ty, wide),
+        };
+        let floats: Vec<Value> = x.iter().zip(types).map(|each| number(b, each)).collect();
         let quotient = b.divf(floats[0], floats[1]);
         match (ty.is_float(), floats.get(2)) {
             (false, zero) => saturated(b, quotient, zero.copied(), ty),
@@ -146,10 +153,7 @@ fn quantised(cx: &mut Context, aligned: &Aligned, ty: DataType, saturates: bool)
             (true, None) => quotient,
         }
     })?;
-    if !ty.is_float() || saturates {
-        return cx.cast(&y, ty);
-    }
-    unsupported("floats of 8 bits that do not saturate")
+    cx.cast_as(&y, ty, saturates)
 }
 
 /// Quantises a tensor with one scale and one zero point.

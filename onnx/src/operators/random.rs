@@ -48,8 +48,8 @@ impl Stream {
         Stream { key: [seed.to_bits(), u32::try_from(number & 0xFFFF_FFFF).unwrap_or(0)] }
     }
 
-    /// Emits two words of 32 bits for a position and the number of the draw.
-    fn words(self, b: &mut Builder, position: Value, draw: u32) -> [Value; 2] {
+    /// Emits two words of 32 bits for a position.
+    fn words(self, b: &mut Builder, position: Value) -> [Value; 2] {
         const ROTATIONS: [[i64; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
         let [first, second] = self.key;
         let keys = [first, second, 0x1BD1_1BDA ^ first ^ second];
@@ -57,7 +57,7 @@ impl Stream {
         let word = |b: &mut Builder, word: u32| b.int(i64::from(word), Element::I32);
         let initial = word(b, key(0, 0));
         let mut x = b.addi(position, initial);
-        let mut y = word(b, key(1, draw));
+        let mut y = word(b, key(1, 0));
         for (round, rotations) in (1..=5).zip(ROTATIONS.iter().cycle()) {
             for rotation in rotations {
                 x = b.addi(x, y);
@@ -73,8 +73,8 @@ impl Stream {
     }
 
     /// Emits a number from 0 to below 1, of type `f32` with `bits` random bits, or of type `f64` with 52.
-    fn uniform(self, b: &mut Builder, position: Value, draw: u32, element: Element, bits: i64) -> Value {
-        let [x, y] = self.words(b, position, draw);
+    fn uniform(self, b: &mut Builder, position: Value, element: Element, bits: i64) -> Value {
+        let [x, y] = self.words(b, position);
         if element == Element::F64 {
             return of_bits(b, [x, y]);
         }
@@ -156,7 +156,7 @@ fn draw(cx: &mut Context, node: &Node<'_>, shape: &[Dim], ty: DataType, distribu
                 b.addf(scaled, mean)
             }
             Distribution::Uniform => {
-                let number = stream.uniform(b, position, 0, element, mantissa(ty));
+                let number = stream.uniform(b, position, element, mantissa(ty));
                 let (low, range) = (b.float(first, element), b.float(second - first, element));
                 let scaled = b.mulf(number, range);
                 let sum = b.addf(scaled, low);
@@ -187,23 +187,21 @@ fn below(number: f64, ty: DataType) -> f64 {
     }
 }
 
-/// Draws of the normal distribution by the method of Box and Muller.
+/// Draws of the normal distribution by the method of Box and Muller, with the precision of `f32`: not every target has logarithms and
+/// cosines of `f64`.
 fn normal(b: &mut Builder, stream: Stream, position: Value, element: Element) -> Value {
-    let (first, second) = if element == Element::F64 {
-        (stream.uniform(b, position, 0, element, 24), stream.uniform(b, position, 1, element, 24))
-    } else {
-        let [x, y] = stream.words(b, position, 0);
-        (of_word(b, x, 24), of_word(b, y, 24))
-    };
-    let (one, factor) = (b.float(1.0, element), b.float(-2.0, element));
+    let [x, y] = stream.words(b, position);
+    let (first, second) = (of_word(b, x, 24), of_word(b, y, 24));
+    let (one, factor) = (b.float(1.0, Element::F32), b.float(-2.0, Element::F32));
     let positive = b.subf(one, first);
     let logarithm = b.log(positive);
     let square = b.mulf(logarithm, factor);
     let radius = b.sqrt(square);
-    let circle = b.float(2.0 * core::f64::consts::PI, element);
+    let circle = b.float(2.0 * core::f64::consts::PI, Element::F32);
     let angle = b.mulf(second, circle);
     let cosine = b.cos(angle);
-    b.mulf(radius, cosine)
+    let number = b.mulf(radius, cosine);
+    if element == Element::F64 { b.extf(number, Element::F64) } else { number }
 }
 
 fn bernoulli(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
@@ -218,7 +216,7 @@ fn bernoulli(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     one(cx.map(&[x], ty, |b, elements| {
         let at: Vec<Value> = (0..strides.len()).map(|dimension| b.iteration(dimension)).collect();
         let position = position(b, &at, &strides);
-        let number = stream.uniform(b, position, 0, element, 24);
+        let number = stream.uniform(b, position, element, 24);
         let is_drawn = b.cmpf(FloatPredicate::OrderedLess, number, elements[0]);
         match ty.kind() {
             Kind::Bool => is_drawn,
@@ -254,7 +252,7 @@ fn multinomial(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let results = cx.b.generic(&[value], &filled, &maps, &iterators, |b, arguments| {
         let at: Vec<Value> = (0..3).map(|dimension| b.iteration(dimension)).collect();
         let position = position(b, &at, &strides);
-        let [word, _] = stream.words(b, position, 0);
+        let [word, _] = stream.words(b, position);
         let number = of_word(b, word, 23);
         // The middle of the interval: neither 0 nor 1.
         let half = b.float((0.5_f64).powi(24), Element::F32);

@@ -27,6 +27,10 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
+/// The number of steps in an iteration of a long loop. In each iteration, the compiler submits work once, and copies the tensors that the
+/// loop carries and changes.
+const CHUNK: i64 = 8;
+
 /// Which cell is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -323,9 +327,11 @@ impl Recurrence {
                 (None, _) => start(cx, None, &own, self.x.ty)?,
             });
         }
-        let step = |cx: &mut Context, iteration: &Dim, states: &[Tensor], sequence: Option<Value>| {
-            let last = steps.minus(&Dim::constant(1));
-            let position = if direction.is_reverse { last.minus(iteration) } else { iteration.clone() };
+        let last = steps.minus(&Dim::constant(1));
+        let position = |iteration: &Dim| if direction.is_reverse { last.minus(iteration) } else { iteration.clone() };
+        let templates = states.clone();
+        let step = |cx: &mut Context, iteration: &Dim, values: &[Value]| {
+            let position = position(iteration);
             let mut products = Vec::new();
             for product in &direction.products {
                 let row = cx.slice_axis(product, 0, &position, &Dim::constant(1))?;
@@ -335,44 +341,56 @@ impl Recurrence {
                 Some(lengths) => Some(Mask { lengths: cx.value(lengths)?, position: cx.index(&position) }),
                 None => None,
             };
-            let (next, output) = direction.cell.step(cx, &products, states, mask)?;
-            let sequence = match sequence {
-                Some(sequence) => Some(put(cx, &output, sequence, &position, direction.index)?),
-                None => None,
-            };
-            Ok::<_, incarnate_bytecode::Error>((sequence, next))
+            let own = templates.iter().zip(values);
+            let own: Vec<Tensor> = own.map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect();
+            direction.cell.step(cx, &products, &own, mask)
         };
+        let row = |iteration: &Dim| [position(iteration), Dim::constant(i64::try_from(direction.index).unwrap_or(0))];
+        // One step, whose output goes to those of all steps.
+        let mut single = |cx: &mut Context, iteration: &Dim, values: &[Value]| {
+            let (next, output) = step(cx, iteration, values)?;
+            let mut results: Vec<Value> = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
+            if let Some(sequence) = values.get(next.len()) {
+                results.push(put(cx, &output, *sequence, &row(iteration))?);
+            }
+            Ok(results)
+        };
+        let mut values: Vec<Value> = states.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
+        values.extend(sequence);
+        let mut first = Dim::constant(0);
+        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK);
+        if is_long {
+            let chunk = Dim::constant(CHUNK);
+            let count = steps.floor_div(&chunk);
+            let rows = [&[chunk.clone()], &own[..]].concat();
+            values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
+                let start = number.times(&chunk);
+                let extents = cx.extents(&rows);
+                let (mut states, whole) = (values.get(..templates.len()).unwrap_or_default().to_vec(), values.get(templates.len()));
+                let mut part = whole.map(|_| cx.b.empty(&extents, self.x.ty.element()));
+                for index in 0..CHUNK {
+                    let (next, output) = step(cx, &start.plus(&Dim::constant(index)), &states)?;
+                    states = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
+                    let row = if direction.is_reverse { CHUNK - 1 - index } else { index };
+                    part = part.map(|part| put(cx, &output, part, &[Dim::constant(row)])).transpose()?;
+                }
+                if let (Some(part), Some(whole)) = (part, whole) {
+                    let part = cx.tensor(part, self.x.ty, rows.clone())?;
+                    // In reverse, the last of the iterations has the first of the rows.
+                    let end = if direction.is_reverse { start.plus(&Dim::constant(CHUNK - 1)) } else { start };
+                    let [position, index] = row(&end);
+                    states.push(put_rows(cx, &part, *whole, &position, &index)?);
+                }
+                Ok(states)
+            })?;
+            first = count.times(&chunk);
+        }
         if steps.is(1) {
-            let (sequence, states) = step(cx, &Dim::constant(0), &states, sequence)?;
-            return Ok((sequence, states));
+            values = single(cx, &first, &values)?;
+        } else if first != *steps {
+            values = repeated(cx, &first, steps, values, &mut single)?;
         }
-        let (low, high, one) = (cx.b.index(0), cx.index(steps), cx.b.index(1));
-        let mut initial = Vec::new();
-        for state in &states {
-            initial.push(cx.value(state)?);
-        }
-        initial.extend(sequence);
-        let arguments: Vec<Value> = initial
-            .iter()
-            .map(|value| {
-                let ty = cx.b.type_of(*value).clone();
-                cx.b.argument(ty)
-            })
-            .collect();
-        let induction = cx.b.argument(Type::Scalar(Element::Index));
-        let iteration = cx.symbol("step", induction);
-        cx.open_region();
-        let mut own_states = Vec::new();
-        for (state, argument) in states.iter().zip(&arguments) {
-            own_states.push(Tensor { data: Data::Value(*argument), ..state.clone() });
-        }
-        let own_sequence = sequence.and(arguments.last().copied());
-        let (next_sequence, next) = step(cx, &iteration, &own_states, own_sequence)?;
-        let mut values: Vec<Value> = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
-        values.extend(next_sequence);
-        let region = cx.close_region();
-        let results = cx.b.scf_for((low, high, one), induction, &arguments, &initial, (region, values));
-        let mut results = results.into_iter();
+        let mut results = values.into_iter();
         let states = states.into_iter().zip(&mut results).map(|(state, value)| Tensor { data: Data::Value(value), ..state }).collect();
         Ok((results.next(), states))
     }
@@ -386,14 +404,49 @@ impl Recurrence {
     }
 }
 
-/// Puts the output of a step into those of all steps: [B,H] into [S,D,B,H].
-fn put(cx: &mut Context, output: &Tensor, sequence: Value, position: &Dim, direction: usize) -> Result<Value> {
+/// Emits `scf.for` from a first iteration to a last one, which is excluded. The body gets the iteration and the carried values.
+fn repeated(
+    cx: &mut Context,
+    first: &Dim,
+    end: &Dim,
+    initial: Vec<Value>,
+    body: &mut dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>>,
+) -> Result<Vec<Value>> {
+    let bounds = (cx.index(first), cx.index(end), cx.b.index(1));
+    let arguments: Vec<Value> = initial
+        .iter()
+        .map(|value| {
+            let ty = cx.b.type_of(*value).clone();
+            cx.b.argument(ty)
+        })
+        .collect();
+    let induction = cx.b.argument(Type::Scalar(Element::Index));
+    let iteration = cx.symbol("step", induction);
+    cx.open_region();
+    let next = body(cx, &iteration, &arguments)?;
+    let region = cx.close_region();
+    Ok(cx.b.scf_for(bounds, induction, &arguments, &initial, (region, next)))
+}
+
+/// Puts [B,H] into a tensor at positions of its first dimensions.
+fn put(cx: &mut Context, output: &Tensor, into: Value, position: &[Dim]) -> Result<Value> {
     let value = cx.value(output)?;
-    let direction = Extent::Constant(i64::try_from(direction).unwrap_or(0));
     let (zero, one) = (Extent::Constant(0), Extent::Constant(1));
-    let offsets = [cx.extent(position), direction, zero, zero];
-    let sizes = [&[one, one], &*cx.extents(&output.shape)].concat();
-    Ok(cx.b.insert_slice(value, sequence, &offsets, &sizes, &[one; 4], &[0, 1]))
+    let offsets = [&*cx.extents(position), &vec![zero; output.rank()]].concat();
+    let sizes = [&*vec![one; position.len()], &*cx.extents(&output.shape)].concat();
+    let dropped: Vec<usize> = (0..position.len()).collect();
+    let strides = vec![one; offsets.len()];
+    Ok(cx.b.insert_slice(value, into, &offsets, &sizes, &strides, &dropped))
+}
+
+/// Puts the outputs of several steps [N,B,H] into those of all steps [S,D,B,H].
+fn put_rows(cx: &mut Context, part: &Tensor, into: Value, position: &Dim, direction: &Dim) -> Result<Value> {
+    let value = cx.value(part)?;
+    let (zero, one) = (Extent::Constant(0), Extent::Constant(1));
+    let offsets = [cx.extent(position), cx.extent(direction), zero, zero];
+    let mut sizes = cx.extents(&part.shape);
+    sizes.insert(1.min(sizes.len()), one);
+    Ok(cx.b.insert_slice(value, into, &offsets, &sizes, &[one; 4], &[1]))
 }
 
 /// A tensor of zeros, or of rows that are a bias.

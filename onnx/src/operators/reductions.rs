@@ -194,47 +194,50 @@ fn finished(b: &mut Builder, x: Value, form: Form, ty: DataType, count: Count) -
         }
         (Form::L2, Kind::Float, _) => b.sqrt(x),
         (Form::LogSum, Kind::Float, _) => b.log(x),
-        (Form::L2 | Form::LogSum, ..) => {
-            let wide = converted(b, x, ty, DataType::F64);
-            let result = if form == Form::L2 { b.sqrt(wide) } else { b.log(wide) };
-            converted(b, result, DataType::F64, ty)
-        }
+        (Form::L2, ..) => super::integer_reductions::root(b, x, ty),
+        (Form::LogSum, ..) => super::integer_reductions::logarithm(b, x, ty),
         _ => x,
     }
+}
+
+/// The greatest element; NaN if there is one.
+pub(super) fn greatest(
+    cx: &mut Context,
+    x: &Tensor,
+    map: &Map,
+    reduction: &Reduction,
+    work: DataType,
+) -> Result<Tensor> {
+    let from = x.ty;
+    first(reduction.reduce(cx, &[(x, map.clone())], &[(work, initial(Form::Max, from))], |b, x, accumulators| {
+        let x = converted(b, x[0], from, work);
+        vec![combine(b, accumulators[0], x, Form::Max, work)]
+    })?)
 }
 
 /// The logarithm of the sum of the exponentials, which are those of the differences from the greatest element.
 fn log_sum_exp(cx: &mut Context, x: &Tensor, map: &Map, reduction: &Reduction) -> Result<Tensor> {
     let (from, work) = (x.ty, working_type(x.ty));
-    let float = if work.is_float() { work } else { DataType::F64 };
-    let greatest = first(reduction.reduce(
-        cx,
-        &[(x, map.clone())],
-        &[(work, initial(Form::Max, from))],
-        |b, x, accumulators| {
-            let x = converted(b, x[0], from, work);
-            vec![combine(b, accumulators[0], x, Form::Max, work)]
-        },
-    )?)?;
+    if !work.is_float() {
+        return super::integer_reductions::log_sum_exp(cx, x, map, reduction, work);
+    }
+    let greatest = greatest(cx, x, map, reduction, work)?;
     let shape = greatest.shape.clone();
     let identity = Map::identity(shape.len());
     // No infinity is subtracted of itself.
-    let offset = map_nest(cx, &[(&greatest, identity.clone())], &shape, float, |b, x| {
-        let x = converted(b, x[0], work, float);
-        let (zero, infinity) = (b.float(0.0, float.element()), b.float(f64::INFINITY, float.element()));
-        let magnitude = b.absf(x);
+    let offset = map_nest(cx, &[(&greatest, identity.clone())], &shape, work, |b, x| {
+        let (zero, infinity) = (b.float(0.0, work.element()), b.float(f64::INFINITY, work.element()));
+        let magnitude = b.absf(x[0]);
         let is_infinite = b.cmpf(FloatPredicate::OrderedEqual, magnitude, infinity);
-        b.select(is_infinite, zero, x)
+        b.select(is_infinite, zero, x[0])
     })?;
-    let sum = reduction.sum(cx, &[(x, map.clone()), (&offset, reduction.output.clone())], float, |b, x| {
-        let element = converted(b, x[0], from, float);
-        let difference = b.subf(element, x[1]);
+    let sum = reduction.sum(cx, &[(x, map.clone()), (&offset, reduction.output.clone())], work, |b, x| {
+        let difference = b.subf(x[0], x[1]);
         b.exp(difference)
     })?;
     map_nest(cx, &[(&sum, identity.clone()), (&offset, identity)], &shape, from, |b, x| {
         let log = b.log(x[0]);
-        let result = b.addf(log, x[1]);
-        converted(b, result, float, from)
+        b.addf(log, x[1])
     })
 }
 

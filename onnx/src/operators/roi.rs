@@ -65,7 +65,7 @@ impl Regions {
             let (low, high) = (b.float(0.0, self.element), b.float(MOST_SAMPLES, self.element));
             let raised = b.maximumf(up, low);
             let bounded = b.minimumf(raised, high);
-            b.fptosi(bounded, Element::I64)
+            integer(b, bounded)
         };
         Side { start, bin, samples }
     }
@@ -73,6 +73,12 @@ impl Regions {
 
 /// The most samples along a dimension of a bin.
 const MOST_SAMPLES: f64 = 65_536.0;
+
+/// Converts a whole number. Not every target converts `f64`.
+fn integer(b: &mut Builder, number: Value) -> Value {
+    let single = if b.element_of(number) == Element::F64 { b.truncf(number, Element::F32) } else { number };
+    b.fptosi(single, Element::I64)
+}
 
 /// Where a sample lies between two elements of a dimension.
 struct Between {
@@ -110,7 +116,7 @@ fn between(b: &mut Builder, side: &Side, bin: Value, sample: Value, length: Valu
     let floor = b.floor(x);
     let upper = b.subf(x, floor);
     let lower = b.subf(one, upper);
-    let index = b.fptosi(floor, Element::I64);
+    let index = integer(b, floor);
     let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
     let last = b.subi(length, one);
     let clamp = |b: &mut Builder, index: Value| {
@@ -313,7 +319,7 @@ fn max_roi_pool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let [region, channel, row, column, y, x] = at[..] else { return vec![arguments[1]] };
         let zero = b.index(0);
         let batch = read(b, boxes, &[region, zero], boxes_ty);
-        let batch = b.fptosi(batch, Element::I64);
+        let batch = integer(b, batch);
         let batch = clamped(b, batch, batch_count);
         let read_box = |b: &mut Builder, column: i64| {
             let column = b.index(column);

@@ -15,7 +15,8 @@ use crate::kit::{converted, read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
-pub(super) const ROWS: &[Row] = &[onnx("DeformConv", 19, deform_conv), onnx("Col2Im", 18, col_to_im), onnx("MaxUnpool", 9, max_unpool)];
+pub(super) const ROWS: &[Row] =
+    &[onnx("DeformConv", 19, deform_conv), onnx("Col2Im", 18, col_to_im), onnx("MaxUnpool", 9, max_unpool)];
 
 /// What the samples of a deformed convolution are read from.
 struct Samples {
@@ -154,7 +155,8 @@ impl Samples {
         let floor = b.floor(position);
         let behind = b.subf(position, floor);
         let before = b.subf(one, behind);
-        let first = converted(b, floor, if element == Element::F64 { DataType::F64 } else { DataType::F32 }, DataType::I64);
+        let first =
+            converted(b, floor, if element == Element::F64 { DataType::F64 } else { DataType::F32 }, DataType::I64);
         let step = b.int(1, Element::I64);
         let second = b.addi(first, step);
         let mut result = [(first, before), (second, behind)];

@@ -106,16 +106,17 @@ fn scatter_elements(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let extent = cx.index(&extent);
     let dimensions: Vec<usize> = (0..x.rank()).collect();
     let is_unsigned = indices.ty.is_unsigned();
-    let positions = of_indices(cx, indices, &dimensions, (DataType::I64, &indices.shape.clone()), |b, element, own| {
-        let mut at = bounded(b, own, &limits);
-        let position = index_of(b, element, is_unsigned);
-        let position = within(b, position, extent);
-        if let Some(slot) = at.get_mut(axis) {
-            *slot = position;
-        }
-        let flat = linear(b, &at, &extents);
-        b.index_cast(flat, Element::I64)
-    })?;
+    let positions =
+        of_indices(cx, indices, &dimensions, (DataType::I64, &indices.shape.clone()), |b, element, own| {
+            let mut at = bounded(b, own, &limits);
+            let position = index_of(b, element, is_unsigned);
+            let position = within(b, position, extent);
+            if let Some(slot) = at.get_mut(axis) {
+                *slot = position;
+            }
+            let flat = linear(b, &at, &extents);
+            b.index_cast(flat, Element::I64)
+        })?;
     let one_column = |count: Dim| [count, Dim::constant(1)];
     let positions = cx.reshape(&positions, &[indices.count()])?;
     let (into, rows) = (cx.reshape(x, &one_column(x.count()))?, cx.reshape(updates, &one_column(indices.count()))?);
@@ -149,12 +150,17 @@ fn scatter_nd(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let (named, rest) = x.shape.split_at(depth);
     let expected: Vec<Dim> = indices.shape.iter().take(outer).chain(rest).cloned().collect();
     if updates.rank() != expected.len() {
-        return invalid(format!("the updates have the shape {}, and {} is expected", cx.shape_text(&updates.shape), cx.shape_text(&expected)));
+        return invalid(format!(
+            "the updates have the shape {}, and {} is expected",
+            cx.shape_text(&updates.shape),
+            cx.shape_text(&expected)
+        ));
     }
     for (own, other) in updates.shape.iter().zip(&expected) {
         cx.require_equal(own, other, "an extent of the updates")?;
     }
-    let (count, rows, columns) = (Dim::product(indices.shape.iter().take(outer)), Dim::product(named), Dim::product(rest));
+    let (count, rows, columns) =
+        (Dim::product(indices.shape.iter().take(outer)), Dim::product(named), Dim::product(rest));
     if count.is(0) || columns.is(0) {
         return one(x.clone());
     }

@@ -252,7 +252,9 @@ fn unsqueeze(cx: &mut Context, x: &Tensor, list: &[i64]) -> Result<Outputs> {
 fn squeeze(cx: &mut Context, x: &Tensor, list: Option<&[i64]>) -> Result<Outputs> {
     let axes = match list {
         Some(list) => axes(list, x.rank())?,
-        None if x.static_shape().is_none() => return unsupported("all extents of 1 are removed, and not all are known"),
+        None if x.static_shape().is_none() => {
+            return unsupported("all extents of 1 are removed, and not all are known");
+        }
         None => (0..x.rank()).filter(|index| x.shape.get(*index).is_some_and(|dim| dim.is(1))).collect(),
     };
     one(cx.squeeze(x, &axes)?)

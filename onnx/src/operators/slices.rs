@@ -182,7 +182,9 @@ fn slice_by_data(cx: &mut Context, x: &Tensor, lists: [&[Dim]; 4]) -> Result<Ten
         let (zero, one) = (cx.b.index(0), cx.b.index(1));
         let (mut start, mut end, mut step) = (zero, length, one);
         for (index, axis) in axes.iter().enumerate() {
-            let (Some(new_start), Some(new_end), Some(new_step)) = (starts.get(index), ends.get(index), steps.get(index)) else {
+            let (Some(new_start), Some(new_end), Some(new_step)) =
+                (starts.get(index), ends.get(index), steps.get(index))
+            else {
                 continue;
             };
             let is_here = is_axis(cx, axis, dimension, rank);
@@ -310,7 +312,8 @@ mod tests {
         let mut cx = Context::new();
         let mut cut = |start, end, extent, step| {
             let dim = Dim::constant;
-            let cut = cut(&mut cx, &dim(start), &dim(end), &dim(extent), step).unwrap_or_else(|error| panic!("{error}"));
+            let cut =
+                cut(&mut cx, &dim(start), &dim(end), &dim(extent), step).unwrap_or_else(|error| panic!("{error}"));
             (cut.first.as_constant(), cut.count.as_constant())
         };
         assert_eq!(cut(1, 3, 5, 1), (Some(1), Some(2)));

@@ -3,7 +3,8 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{IntPredicate, Map};
 
-use super::nests::{Reduction, first, map_nest};
+use super::nests::{Reduction, map_nest};
+use super::reductions::greatest;
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
@@ -69,14 +70,6 @@ fn bias_softmax(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     one(softmax(cx, &sum, &axes)?)
 }
 
-/// The greatest elements along axes, which the result does not have; NaN if there is one.
-fn greatest(cx: &mut Context, x: &Tensor, reduction: &Reduction) -> Result<Tensor> {
-    let ty = x.ty.computed();
-    let initial = Scalar::Float(f64::NEG_INFINITY);
-    let operand = (x, Map::identity(x.rank()));
-    first(reduction.reduce(cx, &[operand], &[(ty, initial)], |b, x, greatest| vec![b.maximumf(greatest[0], x[0])])?)
-}
-
 /// The exponentials, divided by their sum along axes.
 pub(super) fn softmax(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     if x.count().is(0) {
@@ -84,7 +77,7 @@ pub(super) fn softmax(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Result<Te
     }
     let reduction = Reduction::along(&x.shape, axes);
     let (ty, identity) = (x.ty.computed(), Map::identity(x.rank()));
-    let greatest = greatest(cx, x, &reduction)?;
+    let greatest = greatest(cx, x, &identity, &reduction, ty)?;
     let operands = [(x, identity.clone()), (&greatest, reduction.output.clone())];
     let exponentials = map_nest(cx, &operands, &x.shape, ty, |b, x| {
         let difference = b.subf(x[0], x[1]);
@@ -102,7 +95,7 @@ pub(super) fn log_softmax(cx: &mut Context, x: &Tensor, axes: &[usize]) -> Resul
     }
     let reduction = Reduction::along(&x.shape, axes);
     let (ty, identity) = (x.ty.computed(), Map::identity(x.rank()));
-    let greatest = greatest(cx, x, &reduction)?;
+    let greatest = greatest(cx, x, &identity, &reduction, ty)?;
     let operands = [(x, identity.clone()), (&greatest, reduction.output.clone())];
     let sum = reduction.sum(cx, &operands, ty, |b, x| {
         let difference = b.subf(x[0], x[1]);

@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
-use super::nests::{Loops, Output, Reduction, first, map_nest, nest};
+use super::nests::{Loops, Output, Reduction, first, map_nest, nest, only_integer};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::{DataType, Kind};
@@ -31,10 +31,7 @@ pub(super) const ROWS: &[Row] = &[
 const SHORT: i64 = 64;
 
 fn count(cx: &mut Context, node: &Node<'_>) -> Result<Dim> {
-    match &*cx.integers(node.input(1)?)? {
-        [count] => Ok(count.clone()),
-        counts => invalid(format!("{} numbers of elements in place of one", counts.len())),
-    }
+    only_integer(cx, node.input(1)?, "`K`")
 }
 
 /// The elements, and their positions. The order is that of all elements, also where `sorted` is 0.

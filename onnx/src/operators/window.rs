@@ -44,7 +44,9 @@ pub(super) fn kernel_shape(node: &Node<'_>, spatial: usize) -> Result<Vec<Dim>> 
         Some(list) if list.len() == spatial && list.iter().all(|each| *each > 0) => {
             Ok(list.iter().copied().map(Dim::constant).collect())
         }
-        Some(list) => invalid(format!("`kernel_shape` {list:?} is not one positive number for each of {spatial} dimensions")),
+        Some(list) => {
+            invalid(format!("`kernel_shape` {list:?} is not one positive number for each of {spatial} dimensions"))
+        }
         None => invalid("there is no attribute `kernel_shape`"),
     }
 }
@@ -87,7 +89,9 @@ impl Geometry {
         let auto = node.text_or("auto_pad", "NOTSET")?;
         let (mut low, mut high) = match auto {
             "NOTSET" | "" => explicit_pads(node, spatial.len())?,
-            "VALID" | "SAME_UPPER" | "SAME_LOWER" => (vec![zero.clone(); spatial.len()], vec![zero.clone(); spatial.len()]),
+            "VALID" | "SAME_UPPER" | "SAME_LOWER" => {
+                (vec![zero.clone(); spatial.len()], vec![zero.clone(); spatial.len()])
+            }
             other => return invalid(format!("`auto_pad` is `{other}`")),
         };
         let (mut outputs, mut reach) = (Vec::new(), Vec::new());

@@ -186,7 +186,8 @@ fn window(cx: &mut Context, node: &Node<'_>, coefficients: [f64; 3]) -> Result<O
         return one(cx.cast(&table("window", &numbers, &[count], work), ty)?);
     }
     let total = cx.index(&size);
-    let element = work.element();
+    // Not every target has cosines of `f64`.
+    let element = Element::F32;
     one(cx.generate(&[size], ty, |b, at| {
         let (index, total) = (b.index_cast(at[0], Element::I64), b.index_cast(total, Element::I64));
         let one = b.int(1, Element::I64);
@@ -203,7 +204,7 @@ fn window(cx: &mut Context, node: &Node<'_>, coefficients: [f64; 3]) -> Result<O
                 sum = b.addf(sum, term);
             }
         }
-        if ty.is_float() { sum } else { converted(b, sum, work, ty) }
+        converted(b, sum, DataType::F32, ty)
     })?)
 }
 
