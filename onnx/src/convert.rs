@@ -131,6 +131,12 @@ pub(crate) enum Direction {
     Nearest,
 }
 
+impl From<bool> for Rounding {
+    fn from(saturates: bool) -> Rounding {
+        Rounding { saturates, ..Rounding::default() }
+    }
+}
+
 impl Default for Rounding {
     fn default() -> Rounding {
         Rounding { saturates: true, direction: Direction::Up }
@@ -138,8 +144,8 @@ impl Default for Rounding {
 }
 
 /// Converts a float of 32 or 64 bits to a narrower one.
-pub(crate) fn narrowed_to(b: &mut Builder, x: Value, ty: DataType, rounding: Rounding) -> Value {
-    let from = b.element_of(x);
+pub(crate) fn narrowed_to(b: &mut Builder, x: Value, ty: DataType, rounding: impl Into<Rounding>) -> Value {
+    let (from, rounding) = (b.element_of(x), rounding.into());
     match ty {
         _ if from == ty.element() || !from.is_float() => x,
         DataType::Bf16 if from == Element::F32 => b.truncf(x, Element::Bf16),
@@ -302,11 +308,15 @@ pub(crate) fn converted(b: &mut Builder, x: Value, from: DataType, to: DataType)
             b.select(x, one, zero)
         }
         (Kind::Unsigned, Kind::Float) => unsigned_to_float(b, x, source, element),
-        (Kind::Signed, Kind::Float) => {
-            let wide = if element == Element::F64 { Element::I64 } else { Element::I32 };
-            let x = if source.element().bits() < wide.bits() { b.extsi(x, wide) } else { x };
-            b.sitofp(x, element)
-        }
+        (Kind::Signed, Kind::Float) => match (extended(b, x, source), element) {
+            (wide, Element::F64) if source.element().bits() <= 32 => {
+                // The lower half of the mantissa, offset so that it is not negative.
+                let sign = b.int(i64::from(i32::MIN), Element::I32);
+                let offset = b.xori(wide, sign);
+                double_of_word(b, offset, 4_503_601_774_854_144.0)
+            }
+            (wide, _) => b.sitofp(wide, element),
+        },
         (Kind::Bool | Kind::Unsigned, _) if element.bits() > b.element_of(x).bits() => b.extui(x, element),
         (Kind::Signed, _) if element.bits() > b.element_of(x).bits() => {
             let wide = b.extsi(x, element);
@@ -371,10 +381,25 @@ fn integer_of_f64(b: &mut Builder, x: Value) -> Value {
     bits.b.select(is_negative, negative, magnitude)
 }
 
+/// Returns the difference of the `f64` whose unit is the last bit of its mantissa, which is a word of 32 bits, and an offset. The
+/// compiler makes `arith.sitofp` of 32 bits of one of 64 bits that were extended, which is not legal on every target.
+fn double_of_word(b: &mut Builder, word: Value, offset: f64) -> Value {
+    let low = b.extui(word, Element::I64);
+    let high = b.int(0x4330_0000_0000_0000, Element::I64);
+    let bits = b.ori(low, high);
+    let sum = b.bitcast(bits, Element::F64);
+    let offset = b.float(offset, Element::F64);
+    b.subf(sum, offset)
+}
+
 /// Converts an integer without a sign to a float.
 fn unsigned_to_float(b: &mut Builder, x: Value, from: DataType, to: Element) -> Value {
+    if from.bits() < 64 && to == Element::F64 {
+        let word = extended(b, x, from);
+        return double_of_word(b, word, 4_503_599_627_370_496.0);
+    }
     if from.bits() < 64 {
-        let wide = if from.bits() < 32 && to == Element::F32 { Element::I32 } else { Element::I64 };
+        let wide = if from.bits() < 32 { Element::I32 } else { Element::I64 };
         let wide = b.extui(x, wide);
         return b.sitofp(wide, to);
     }

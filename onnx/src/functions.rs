@@ -3,6 +3,8 @@
 //! Some of the dialect `math` is not legal on every target, or is inaccurate there: sines of great numbers, powers of negative ones,
 //! most functions of `f64`, and all inverse and hyperbolic functions but `atan` and `tanh` of `f32`.
 
+#![allow(clippy::excessive_precision, reason = "coefficients are written as their source has them")]
+
 use incarnate_mlir::{Builder, Element, FloatPredicate, Value};
 
 /// Arithmetic of floats with constants of the type of a value.

@@ -314,8 +314,8 @@ impl Context {
     }
 
     /// [`Context::cast`] with a rounding to floats of 8 bits.
-    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, rounding: Rounding) -> Result<Tensor> {
-        let from = input.ty;
+    pub(crate) fn cast_as(&mut self, input: &Tensor, ty: DataType, rounding: impl Into<Rounding>) -> Result<Tensor> {
+        let (from, rounding) = (input.ty, rounding.into());
         if from == ty {
             return Ok(input.clone());
         }
