@@ -283,7 +283,7 @@ fn listed(cx: &mut Context, selection: &Selection, chosen: &Tensor, steps: &Dim)
 fn ends(cx: &mut Context, counts: &Tensor, pairs: &Dim) -> Result<Tensor> {
     let value = cx.value(counts)?;
     let zero = cx.b.int(0, Element::I64);
-    let extents = cx.extents(&[pairs.clone()]);
+    let extents = cx.extents(std::slice::from_ref(pairs));
     let filled = cx.b.fill(zero, &extents);
     let maps = [Map::of(2, &[1]), Map::of(2, &[0])];
     let results = cx.b.generic(&[value], &[filled], &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
@@ -300,7 +300,7 @@ fn owners(cx: &mut Context, ends: &Tensor, total: &Dim, pairs: &Dim) -> Result<T
     let value = cx.value(ends)?;
     cx.check_shape(DataType::I64, &[total.clone(), pairs.clone()])?;
     let zero = cx.b.int(0, Element::I64);
-    let extents = cx.extents(&[total.clone()]);
+    let extents = cx.extents(std::slice::from_ref(total));
     let filled = cx.b.fill(zero, &extents);
     let maps = [Map::of(2, &[1]), Map::of(2, &[0])];
     let results = cx.b.generic(&[value], &[filled], &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {

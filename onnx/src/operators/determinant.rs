@@ -69,7 +69,7 @@ fn eliminated(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
     };
     let matrices = cx.value(x)?;
     let one = cx.b.float(1.0, ty.element());
-    let extents = cx.extents(&[count.clone()]);
+    let extents = cx.extents(std::slice::from_ref(&count));
     let products = cx.b.fill(one, &extents);
     let (low, high, step) = (cx.b.index(0), cx.index(&rows), cx.b.index(1));
     let induction = cx.b.argument(incarnate_mlir::Type::Scalar(Element::Index));
@@ -87,9 +87,9 @@ fn eliminated(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
 
 /// The rows from number `step` on whose element in that column has the greatest magnitude.
 fn pivots(cx: &mut Context, matrices: Value, step: Value, count: &Dim, rows: &Dim, ty: DataType) -> Result<Value> {
-    let space = cx.extents(&[rows.clone()]);
+    let space = cx.extents(std::slice::from_ref(rows));
     let space = cx.b.empty(&space, Element::I8);
-    let extents = cx.extents(&[count.clone()]);
+    let extents = cx.extents(std::slice::from_ref(count));
     let (lowest, first) = (cx.b.float(-1.0, ty.element()), cx.b.int(0, Element::I64));
     let filled = [cx.b.fill(lowest, &extents), cx.b.fill(first, &extents)];
     let maps = [Map::of(2, &[1]), Map::of(2, &[0]), Map::of(2, &[0])];

@@ -201,7 +201,7 @@ fn along_computed(
     }
     let sums = Sums::new(cx, lengths, transform, work)?;
     let value = cx.value(x)?;
-    let (filled, space) = (sums.filled(cx, &shape)?, cx.extents(&[lengths.rows.clone()]));
+    let (filled, space) = (sums.filled(cx, &shape)?, cx.extents(std::slice::from_ref(&lengths.rows)));
     let space = cx.b.empty(&space, Element::I8);
     let kept: Vec<usize> = (0..signal).collect();
     let mut maps = vec![Map::of(signal + 1, &[signal])];
@@ -414,7 +414,7 @@ fn roots(cx: &mut Context, length: &Dim, work: DataType, is_sine: bool) -> Resul
     }
     let total = cx.index(length);
     let element = work.element();
-    cx.generate(&[length.clone()], work, |b, at| {
+    cx.generate(std::slice::from_ref(length), work, |b, at| {
         // The quarter of the circle, and the angle within it.
         let (turns, total) = (b.index_cast(at[0], Element::I64), b.index_cast(total, Element::I64));
         let (one, two) = (b.int(1, Element::I64), b.int(2, Element::I64));

@@ -19,12 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     onnx("RNN", 1, |cx, node| recurrent(cx, node, Kind::Rnn)),
     onnx("GRU", 1, |cx, node| recurrent(cx, node, Kind::Gru)),
     onnx("LSTM", 1, |cx, node| recurrent(cx, node, Kind::Lstm)),
-    Row {
-        domain: "com.microsoft",
-        name: "DynamicQuantizeLSTM",
-        since: 1,
-        lower: Lowering::Plain(|cx, node| quantized::lstm(cx, node)),
-    },
+    Row { domain: "com.microsoft", name: "DynamicQuantizeLSTM", since: 1, lower: Lowering::Plain(quantized::lstm) },
 ];
 
 /// The number of steps in an iteration of a long loop. In each iteration, the compiler submits work once, and copies the tensors that the
@@ -370,7 +365,7 @@ impl Recurrence {
         if is_long {
             let chunk = Dim::constant(CHUNK);
             let count = steps.floor_div(&chunk);
-            let rows = [&[chunk.clone()], &own[..]].concat();
+            let rows = [std::slice::from_ref(&chunk), &own[..]].concat();
             values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
                 let start = number.times(&chunk);
                 let extents = cx.extents(&rows);
@@ -417,13 +412,16 @@ impl Recurrence {
     }
 }
 
+/// Emits the operations of an iteration: of its number and the carried values, it computes the next of them.
+type Iteration<'i> = dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>> + 'i;
+
 /// Emits `scf.for` from a first iteration to a last one, which is excluded. The body gets the iteration and the carried values.
 fn repeated(
     cx: &mut Context,
     first: &Dim,
     end: &Dim,
     initial: Vec<Value>,
-    body: &mut dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>>,
+    body: &mut Iteration<'_>,
 ) -> Result<Vec<Value>> {
     let bounds = (cx.index(first), cx.index(end), cx.b.index(1));
     let arguments: Vec<Value> = initial

@@ -266,8 +266,9 @@ fn samples(cx: &mut Context, settings: &Regions, regions: &Dim, bins: [i64; 2]) 
     }
     let mut found = Vec::new();
     for (dimension, count) in [(1, bins[0]), (0, bins[1])] {
-        let counts =
-            cx.generate(&[regions.clone()], DataType::I64, |b, at| settings.side(b, at[0], dimension, count).samples)?;
+        let counts = cx.generate(std::slice::from_ref(regions), DataType::I64, |b, at| {
+            settings.side(b, at[0], dimension, count).samples
+        })?;
         let most =
             cx.reduce(&counts, &[0], DataType::I64, Scalar::Int(Dim::constant(1)), |b, x, most| b.maxsi(x, most))?;
         found.extend(cx.integers(&most)?);

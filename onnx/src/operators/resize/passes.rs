@@ -118,7 +118,7 @@ fn outside(cx: &mut Context, line: &AxisLine, options: &Options) -> Result<Optio
         return Ok(Some(table("resize", &flags, &[known.output as i64], DataType::Bool)));
     }
     let captured = Captured::new(cx, line);
-    let mask = cx.generate(&[line.output.clone()], DataType::I32, |b, positions| {
+    let mask = cx.generate(std::slice::from_ref(&line.output), DataType::I32, |b, positions| {
         let line = captured.line(b, Element::F32);
         let x = float(b, positions[0], Element::F32);
         let mut n = Emitted { b, element: Element::F32 };
@@ -223,7 +223,7 @@ fn source(cx: &mut Context, line: &AxisLine, transform: Transform, rounding: Rou
     }
     let captured = Captured::new(cx, line);
     let input = captured.input;
-    let indices = cx.generate(&[line.output.clone()], DataType::I32, |b, positions| {
+    let indices = cx.generate(std::slice::from_ref(&line.output), DataType::I32, |b, positions| {
         let line = captured.line(b, Element::F32);
         let x = float(b, positions[0], Element::F32);
         let mut n = Emitted { b, element: Element::F32 };
