@@ -19,12 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     onnx("RNN", 1, |cx, node| recurrent(cx, node, Kind::Rnn)),
     onnx("GRU", 1, |cx, node| recurrent(cx, node, Kind::Gru)),
     onnx("LSTM", 1, |cx, node| recurrent(cx, node, Kind::Lstm)),
-    Row {
-        domain: "com.microsoft",
-        name: "DynamicQuantizeLSTM",
-        since: 1,
-        lower: Lowering::Plain(quantized::lstm),
-    },
+    Row { domain: "com.microsoft", name: "DynamicQuantizeLSTM", since: 1, lower: Lowering::Plain(quantized::lstm) },
 ];
 
 /// The number of steps in an iteration of a long loop. In each iteration, the compiler submits work once, and copies the tensors that the
@@ -428,13 +423,7 @@ fn with_values(states: &[Tensor], values: &[Value]) -> Vec<Tensor> {
 type Body<'b> = &'b mut dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>>;
 
 /// Emits `scf.for` from a first iteration to a last one, which is excluded.
-fn repeated(
-    cx: &mut Context,
-    first: &Dim,
-    end: &Dim,
-    initial: Vec<Value>,
-    body: Body<'_>,
-) -> Result<Vec<Value>> {
+fn repeated(cx: &mut Context, first: &Dim, end: &Dim, initial: Vec<Value>, body: Body<'_>) -> Result<Vec<Value>> {
     let bounds = (cx.index(first), cx.index(end), cx.b.index(1));
     let arguments: Vec<Value> = initial
         .iter()
