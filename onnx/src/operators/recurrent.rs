@@ -341,7 +341,8 @@ impl Recurrence {
         let mut values: Vec<Value> = states.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
         values.extend(sequence);
         let mut first = Dim::constant(0);
-        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK);
+        // Without the number of sequences, kernels of portable code compute wrong extents of their tiles in such an iteration.
+        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK) && batch.as_constant().is_some();
         if is_long {
             let chunk = Dim::constant(CHUNK);
             let count = steps.floor_div(&chunk);
