@@ -312,26 +312,9 @@ impl Recurrence {
         let [steps, _, batch, hidden] = shape;
         let own = [batch.clone(), hidden.clone()];
         let lengths = self.lengths(cx, steps)?;
-        let mut states = Vec::new();
-        for initial in &self.initial {
-            states.push(match (initial, &lengths) {
-                (Some(initial), None) => self.part(cx, initial, direction.index, &own)?,
-                (Some(initial), Some(lengths)) => {
-                    // As ONNX Runtime has it, the last state of a sequence of no steps is 0.
-                    let initial = self.part(cx, initial, direction.index, &own)?;
-                    let lengths = cx.unsqueeze(lengths, &[1])?;
-                    cx.map(&[&initial, &lengths], initial.ty, |b, x| {
-                        let (zero, none) = (b.int(0, b.element_of(x[1])), b.float(0.0, b.element_of(x[0])));
-                        let has_steps = b.cmpi(IntPredicate::SignedGreater, x[1], zero);
-                        b.select(has_steps, x[0], none)
-                    })?
-                }
-                (None, _) => start(cx, None, &own, self.x.ty)?,
-            });
-        }
+        let states = self.first_states(cx, direction, &own, lengths.as_ref())?;
         let last = steps.minus(&Dim::constant(1));
         let position = |iteration: &Dim| if direction.is_reverse { last.minus(iteration) } else { iteration.clone() };
-        let templates = states.clone();
         let step = |cx: &mut Context, iteration: &Dim, values: &[Value]| {
             let position = position(iteration);
             let mut products = Vec::new();
@@ -343,10 +326,7 @@ impl Recurrence {
                 Some(lengths) => Some(Mask { lengths: cx.value(lengths)?, position: cx.index(&position) }),
                 None => None,
             };
-            let own = templates.iter().zip(values);
-            let own: Vec<Tensor> =
-                own.map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect();
-            direction.cell.step(cx, &products, &own, mask)
+            direction.cell.step(cx, &products, &with_values(&states, values), mask)
         };
         let row = |iteration: &Dim| [position(iteration), Dim::constant(i64::try_from(direction.index).unwrap_or(0))];
         // One step, whose output goes to those of all steps.
@@ -361,20 +341,25 @@ impl Recurrence {
         let mut values: Vec<Value> = states.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
         values.extend(sequence);
         let mut first = Dim::constant(0);
-        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK);
+        // Without the number of sequences, kernels of portable code compute wrong extents of their tiles in such an iteration.
+        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK) && batch.as_constant().is_some();
         if is_long {
             let chunk = Dim::constant(CHUNK);
             let count = steps.floor_div(&chunk);
+<<<<<<< HEAD
             let rows = [std::slice::from_ref(&chunk), &own[..]].concat();
+=======
+            let rows = [core::slice::from_ref(&chunk), &own[..]].concat();
+>>>>>>> onnx-control
             values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
                 let start = number.times(&chunk);
                 let extents = cx.extents(&rows);
-                let (mut states, whole) =
-                    (values.get(..templates.len()).unwrap_or_default().to_vec(), values.get(templates.len()));
+                let (mut next_values, whole) =
+                    (values.get(..states.len()).unwrap_or_default().to_vec(), values.get(states.len()));
                 let mut part = whole.map(|_| cx.b.empty(&extents, self.x.ty.element()));
                 for index in 0..CHUNK {
-                    let (next, output) = step(cx, &start.plus(&Dim::constant(index)), &states)?;
-                    states = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
+                    let (next, output) = step(cx, &start.plus(&Dim::constant(index)), &next_values)?;
+                    next_values = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
                     let row = if direction.is_reverse { CHUNK - 1 - index } else { index };
                     part = part.map(|part| put(cx, &output, part, &[Dim::constant(row)])).transpose()?;
                 }
@@ -383,9 +368,9 @@ impl Recurrence {
                     // In reverse, the last of the iterations has the first of the rows.
                     let end = if direction.is_reverse { start.plus(&Dim::constant(CHUNK - 1)) } else { start };
                     let [position, index] = row(&end);
-                    states.push(put_rows(cx, &part, *whole, &position, &index)?);
+                    next_values.push(put_rows(cx, &part, *whole, &position, &index)?);
                 }
-                Ok(states)
+                Ok(next_values)
             })?;
             first = count.times(&chunk);
         }
@@ -394,13 +379,35 @@ impl Recurrence {
         } else if first != *steps {
             values = repeated(cx, &first, steps, values, &mut single)?;
         }
-        let mut results = values.into_iter();
-        let states = states
-            .into_iter()
-            .zip(&mut results)
-            .map(|(state, value)| Tensor { data: Data::Value(value), ..state })
-            .collect();
-        Ok((results.next(), states))
+        Ok((values.get(states.len()).copied(), with_values(&states, &values)))
+    }
+
+    /// Returns the states [B,H] before the first step.
+    fn first_states(
+        &self,
+        cx: &mut Context,
+        direction: &Direction,
+        own: &[Dim],
+        lengths: Option<&Tensor>,
+    ) -> Result<Vec<Tensor>> {
+        let mut states = Vec::new();
+        for initial in &self.initial {
+            states.push(match (initial, lengths) {
+                (Some(initial), None) => self.part(cx, initial, direction.index, own)?,
+                (Some(initial), Some(lengths)) => {
+                    // As ONNX Runtime has it, the last state of a sequence of no steps is 0.
+                    let initial = self.part(cx, initial, direction.index, own)?;
+                    let lengths = cx.unsqueeze(lengths, &[1])?;
+                    cx.map(&[&initial, &lengths], initial.ty, |b, x| {
+                        let (zero, none) = (b.int(0, b.element_of(x[1])), b.float(0.0, b.element_of(x[0])));
+                        let has_steps = b.cmpi(IntPredicate::SignedGreater, x[1], zero);
+                        b.select(has_steps, x[0], none)
+                    })?
+                }
+                (None, _) => start(cx, None, own, self.x.ty)?,
+            });
+        }
+        Ok(states)
     }
 
     /// Returns the lengths of the sequences, unless all are known to have all steps.
@@ -412,6 +419,7 @@ impl Recurrence {
     }
 }
 
+<<<<<<< HEAD
 /// Emits the operations of an iteration: of its number and the carried values, it computes the next of them.
 type Iteration<'i> = dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>> + 'i;
 
@@ -423,6 +431,18 @@ fn repeated(
     initial: Vec<Value>,
     body: &mut Iteration<'_>,
 ) -> Result<Vec<Value>> {
+=======
+/// States with other values.
+fn with_values(states: &[Tensor], values: &[Value]) -> Vec<Tensor> {
+    states.iter().zip(values).map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect()
+}
+
+/// The body of a loop: gets the iteration and the carried values, and returns their next ones.
+type Body<'b> = &'b mut dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>>;
+
+/// Emits `scf.for` from a first iteration to a last one, which is excluded.
+fn repeated(cx: &mut Context, first: &Dim, end: &Dim, initial: Vec<Value>, body: Body<'_>) -> Result<Vec<Value>> {
+>>>>>>> onnx-control
     let bounds = (cx.index(first), cx.index(end), cx.b.index(1));
     let arguments: Vec<Value> = initial
         .iter()

@@ -321,7 +321,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("net.mlir");
         fs::write(&source, "module {\n  first.op\n  second.op\n}\n").unwrap();
-        let subject = Subject { source: &source, named: Path::new("net.mlir"), format: ModelFormat::Mlir, nodes: &[] };
+        let subject =
+            Subject { source: &source, named: Path::new("net.mlir"), format: ModelFormat::Mlir, dynamic: &[] };
         let error = of_compiler(&done(code, text), &subject);
         (error.code(), error.to_string())
     }
@@ -403,7 +404,7 @@ mod tests {
     fn only_file_systems_are_full_disks() {
         let error = |text: &str| {
             let subject =
-                Subject { source: Path::new(""), named: Path::new(""), format: ModelFormat::Mlir, nodes: &[] };
+                Subject { source: Path::new(""), named: Path::new(""), format: ModelFormat::Mlir, dynamic: &[] };
             of_compiler(&done(1, text), &subject)
         };
         assert!(is_full_disk(&error("LLVM ERROR: x: Disk quota exceeded")));
@@ -449,30 +450,14 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_of_the_importer_are_whole() {
-        let error = |text: &str| of_importer(&done(1, text)).to_string();
-        let traceback = "UserWarning: x\nTraceback (most recent call last):\n  File \"a.py\", line 8, in <module>\n    main()\n    ^^^^^^\n\
-                         ValidationError: Field 'shape' is required\n\n==> Context: initializer\nname: \"w\"\n";
-        assert!(
-            error(traceback)
-                .ends_with("ValidationError: Field 'shape' is required ==> Context: initializer name: \"w\"")
-        );
-        let cause = "\nThe above exception was the direct cause of the following exception:\n\n";
-        let chained =
-            "Traceback (most recent call last):\n  File \"a.py\", line 1\nOnnxImportError: Unsupported tensor type\n";
-        let chained = error(&format!("{traceback}{cause}{chained}"));
-        assert!(
-            chained.contains("OnnxImportError: Unsupported tensor type (because of ValidationError: Field")
-                && !chained.contains("direct"),
-            "{chained}"
-        );
-        assert!(error("ValueError: a broken model\n").ends_with(": ValueError: a broken model"));
-        assert!(error("usage: x\nx: error: no file\n").ends_with("x: error: no file"));
-        assert!(error("").ends_with("no message"));
-        let full = of_importer(&done(
-            1,
-            "Traceback (most recent call last):\n  File\nOSError: [Errno 28] No space left on device\n",
-        ));
-        assert_eq!(full.code(), StatusCode::ResourceExhausted);
+    fn errors_about_nodes_name_the_flag_that_may_help() {
+        let dynamic = ["batch".to_owned(), "n".to_owned()];
+        let subject =
+            Subject { source: Path::new(""), named: Path::new(""), format: ModelFormat::Onnx, dynamic: &dynamic };
+        let text = of_compiler(&done(1, "loc(\"a.b\"): error: no such form\n"), &subject).to_string();
+        let expected = "the node `a.b`: iree-compile: no such form; with fixed extents it may compile: --dim=batch=N (the extents are batch, n)";
+        assert!(text.ends_with(expected), "{text}");
+        let text = of_compiler(&done(1, "loc(\"a\"): error: no\n"), &Subject { dynamic: &[], ..subject }).to_string();
+        assert!(text.ends_with("the node `a`: iree-compile: no"), "{text}");
     }
 }

@@ -6,6 +6,7 @@ use incarnate_mlir::{Element, Extent, IntPredicate, Region, Type, Value};
 use super::branches::type_of_known;
 use super::items::{check_alike, has_unknown, tensors, with_tensors};
 use super::{condition, known};
+use crate::context::Context;
 use crate::dim::Dim;
 use crate::import::Import;
 use crate::node::{invalid, unsupported};
@@ -332,20 +333,8 @@ fn emit(
         *value = cx.b.cast_to(*value, &ty);
     }
     let Emitted { mut region, arguments, mut next, shapes, scans, condition: goes_on } = emitted;
-    // The number of iterations, unless a condition ends the loop sooner: it has none if the first condition is false.
     let (zero, one) = (cx.b.index(0), cx.b.index(1));
-    let mut last = match &plan.trip {
-        Some(trip) => cx.index(trip),
-        None => cx.b.index(i64::MAX),
-    };
-    let mut trip = plan.trip.clone();
-    if let Some(tensor) = plan.condition.as_ref()
-        && known(cx, tensor)? != Some(true)
-    {
-        let first = condition(cx, tensor)?;
-        last = cx.b.select(first, last, zero);
-        trip = trip.map(|_| cx.symbol("iterations", last));
-    }
+    let (last, trip) = limit(cx, plan, zero)?;
     // The compiler takes the carried extents of `scf.for` for those before the loop, and fails on those of nested ones.
     let is_static = arguments
         .iter()
@@ -358,11 +347,7 @@ fn emit(
     if goes_on.is_none() && plan.trip.is_none() {
         return invalid("the condition is always true, and there is no number of iterations: the loop has no end");
     }
-    let varying: Vec<bool> = shapes
-        .iter()
-        .map(|shape| shape.iter().any(Option::is_none))
-        .chain(scans.iter().map(|scan| !scan.is_whole))
-        .collect();
+    let varying = varying(&shapes, &scans);
     for (value, _) in initial.iter_mut().zip(&varying).filter(|(_, varies)| **varies) {
         *value = cx.b.with_opaque_extents(*value);
     }
@@ -403,6 +388,28 @@ fn emit(
     let done = values.first().copied().unwrap_or(zero);
     let done = trip.filter(|_| goes_on.is_none()).unwrap_or_else(|| cx.symbol("iterations", done));
     Ok((done, Results { values: values.get(count..).unwrap_or_default().to_vec(), shapes, scans }))
+}
+
+/// Returns which of the carried values and the scan outputs have other extents in each iteration.
+fn varying(shapes: &[Vec<Option<Dim>>], scans: &[Scan]) -> Vec<bool> {
+    let carried = shapes.iter().map(|shape| shape.iter().any(Option::is_none));
+    carried.chain(scans.iter().map(|scan| !scan.is_whole)).collect()
+}
+
+/// Returns the number of iterations, unless a condition ends the loop sooner; there is none if the first condition is false.
+fn limit(cx: &mut Context, plan: &Plan, zero: Value) -> Result<(Value, Option<Dim>)> {
+    let last = match &plan.trip {
+        Some(trip) => cx.index(trip),
+        None => cx.b.index(i64::MAX),
+    };
+    match &plan.condition {
+        Some(tensor) if known(cx, tensor)? != Some(true) => {
+            let first = condition(cx, tensor)?;
+            let last = cx.b.select(first, last, zero);
+            Ok((last, plan.trip.is_some().then(|| cx.symbol("iterations", last))))
+        }
+        _ => Ok((last, plan.trip.clone())),
+    }
 }
 
 /// A scan output before the loop.
