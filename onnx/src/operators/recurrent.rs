@@ -346,11 +346,7 @@ impl Recurrence {
         if is_long {
             let chunk = Dim::constant(CHUNK);
             let count = steps.floor_div(&chunk);
-<<<<<<< HEAD
-            let rows = [std::slice::from_ref(&chunk), &own[..]].concat();
-=======
             let rows = [core::slice::from_ref(&chunk), &own[..]].concat();
->>>>>>> onnx-control
             values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
                 let start = number.times(&chunk);
                 let extents = cx.extents(&rows);
@@ -419,19 +415,6 @@ impl Recurrence {
     }
 }
 
-<<<<<<< HEAD
-/// Emits the operations of an iteration: of its number and the carried values, it computes the next of them.
-type Iteration<'i> = dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Value>> + 'i;
-
-/// Emits `scf.for` from a first iteration to a last one, which is excluded. The body gets the iteration and the carried values.
-fn repeated(
-    cx: &mut Context,
-    first: &Dim,
-    end: &Dim,
-    initial: Vec<Value>,
-    body: &mut Iteration<'_>,
-) -> Result<Vec<Value>> {
-=======
 /// States with other values.
 fn with_values(states: &[Tensor], values: &[Value]) -> Vec<Tensor> {
     states.iter().zip(values).map(|(state, value)| Tensor { data: Data::Value(*value), ..state.clone() }).collect()
@@ -442,7 +425,6 @@ type Body<'b> = &'b mut dyn FnMut(&mut Context, &Dim, &[Value]) -> Result<Vec<Va
 
 /// Emits `scf.for` from a first iteration to a last one, which is excluded.
 fn repeated(cx: &mut Context, first: &Dim, end: &Dim, initial: Vec<Value>, body: Body<'_>) -> Result<Vec<Value>> {
->>>>>>> onnx-control
     let bounds = (cx.index(first), cx.index(end), cx.b.index(1));
     let arguments: Vec<Value> = initial
         .iter()
