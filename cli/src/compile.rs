@@ -85,8 +85,9 @@ pub(super) struct CompileArguments {
     /// The module to write. NAME.source beside it tells build scripts which model it was made of.
     #[arg(short, long, value_name = "FILE.vmfb", required_unless_present = "setup")]
     output: Option<PathBuf>,
-    /// Leave the weights of an ONNX model out of the module: they are written to this file, which programs name as --parameters=model=FILE.
-    #[arg(long, value_name = "FILE.irpa", requires = "output")]
+    /// Leave the weights of an ONNX model out of the module: they are written to this file, .irpa or .safetensors, which programs name
+    /// as --parameters=model=FILE.
+    #[arg(long, value_name = "FILE", requires = "output")]
     parameters: Option<PathBuf>,
     /// Print what the import of an ONNX model did.
     #[arg(long)]
@@ -119,8 +120,14 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     let weights = arguments.parameters.as_deref().map(weights_beside).transpose()?;
     options.weights = weights.as_ref().map(|file| file.path().to_owned());
     let compiled = compile_model(model, &arguments.compiler, &options, &mut NotKeptNote::default())?;
-    if let (Some(weights), Some(path)) = (&weights, &arguments.parameters) {
-        super::parameters::archive(weights.path(), path)?;
+    if let (Some(weights), Some(path)) = (weights, &arguments.parameters) {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("safetensors") => {
+                let kept = weights.persist(path).map_err(|error| error.error);
+                drop(kept.context(|| format!("writing '{}'", path.display()))?);
+            }
+            _ => super::parameters::archive(weights.path(), path)?,
+        }
     }
     let length = atomic_file::write(output, |temporary| fs::copy(compiled.path(), temporary))?;
     atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
