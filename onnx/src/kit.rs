@@ -325,6 +325,9 @@ impl Context {
         {
             return Ok(Tensor::of_elements(ty, input.shape.clone(), cast));
         }
+        if let Some(same) = with_sign(input, ty) {
+            return Ok(same);
+        }
         let shape = input.shape.clone();
         self.map_as(&[input], ty, &shape, View::Numbers, |b, x| converted_stored(b, x[0], from, ty, rounding))
     }
@@ -345,6 +348,13 @@ impl Context {
         }
         self.choose_to(&[input], input.ty, shape, |_, x| x[0])
     }
+}
+
+/// Returns a tensor of integers as one of the type of the same width that has a sign, or none; `None` for other types.
+pub(crate) fn with_sign(input: &Tensor, ty: DataType) -> Option<Tensor> {
+    let is_same = input.ty.is_int() && ty.is_int() && input.ty.bits() == ty.bits() && !ty.is_packed();
+    let is_whole = !matches!(input.data, Data::Elements(_));
+    (is_same && is_whole).then(|| Tensor { ty, ..input.clone() })
 }
 
 /// How a body sees elements.

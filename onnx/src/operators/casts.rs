@@ -6,6 +6,7 @@ use super::{Row, onnx};
 use crate::context::Context;
 use crate::convert::{Direction, Rounding, shortened};
 use crate::data_type::DataType;
+use crate::kit::with_sign;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
@@ -64,6 +65,9 @@ fn bit_cast(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
     let width = |ty: DataType| if ty == DataType::Bool { 8 } else { ty.bits() };
     if width(x.ty) != width(ty) {
         return invalid(format!("elements of type {} and {} have not the same number of bits", x.ty.name(), ty.name()));
+    }
+    if let Some(same) = with_sign(x, ty) {
+        return Ok(same);
     }
     match (x.ty, ty) {
         (from, to) if from == to => Ok(x.clone()),
