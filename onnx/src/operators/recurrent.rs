@@ -22,10 +22,6 @@ pub(super) const ROWS: &[Row] = &[
     Row { domain: "com.microsoft", name: "DynamicQuantizeLSTM", since: 1, lower: Lowering::Plain(quantized::lstm) },
 ];
 
-/// The number of steps in an iteration of a long loop. In each iteration, the compiler submits work once, and copies the tensors that the
-/// loop carries and changes.
-const CHUNK: i64 = 8;
-
 /// Which cell is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -340,39 +336,10 @@ impl Recurrence {
         };
         let mut values: Vec<Value> = states.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
         values.extend(sequence);
-        let mut first = Dim::constant(0);
-        // Without the number of sequences, kernels of portable code compute wrong extents of their tiles in such an iteration.
-        let is_long = steps.as_constant().is_none_or(|steps| steps >= 2 * CHUNK) && batch.as_constant().is_some();
-        if is_long {
-            let chunk = Dim::constant(CHUNK);
-            let count = steps.floor_div(&chunk);
-            let rows = [core::slice::from_ref(&chunk), &own[..]].concat();
-            values = repeated(cx, &first, &count, values, &mut |cx, number, values| {
-                let start = number.times(&chunk);
-                let extents = cx.extents(&rows);
-                let (mut next_values, whole) =
-                    (values.get(..states.len()).unwrap_or_default().to_vec(), values.get(states.len()));
-                let mut part = whole.map(|_| cx.b.empty(&extents, self.x.ty.element()));
-                for index in 0..CHUNK {
-                    let (next, output) = step(cx, &start.plus(&Dim::constant(index)), &next_values)?;
-                    next_values = next.iter().map(|state| cx.value(state)).collect::<Result<_>>()?;
-                    let row = if direction.is_reverse { CHUNK - 1 - index } else { index };
-                    part = part.map(|part| put(cx, &output, part, &[Dim::constant(row)])).transpose()?;
-                }
-                if let (Some(part), Some(whole)) = (part, whole) {
-                    let part = cx.tensor(part, self.x.ty, rows.clone())?;
-                    // In reverse, the last of the iterations has the first of the rows.
-                    let end = if direction.is_reverse { start.plus(&Dim::constant(CHUNK - 1)) } else { start };
-                    let [position, index] = row(&end);
-                    next_values.push(put_rows(cx, &part, *whole, &position, &index)?);
-                }
-                Ok(next_values)
-            })?;
-            first = count.times(&chunk);
-        }
+        let first = Dim::constant(0);
         if steps.is(1) {
             values = single(cx, &first, &values)?;
-        } else if first != *steps {
+        } else {
             values = repeated(cx, &first, steps, values, &mut single)?;
         }
         Ok((values.get(states.len()).copied(), with_values(&states, &values)))
@@ -450,16 +417,6 @@ fn put(cx: &mut Context, output: &Tensor, into: Value, position: &[Dim]) -> Resu
     let dropped: Vec<usize> = (0..position.len()).collect();
     let strides = vec![one; offsets.len()];
     Ok(cx.b.insert_slice(value, into, &offsets, &sizes, &strides, &dropped))
-}
-
-/// Puts the outputs of several steps [N,B,H] into those of all steps [S,D,B,H].
-fn put_rows(cx: &mut Context, part: &Tensor, into: Value, position: &Dim, direction: &Dim) -> Result<Value> {
-    let value = cx.value(part)?;
-    let (zero, one) = (Extent::Constant(0), Extent::Constant(1));
-    let offsets = [cx.extent(position), cx.extent(direction), zero, zero];
-    let mut sizes = cx.extents(&part.shape);
-    sizes.insert(1.min(sizes.len()), one);
-    Ok(cx.b.insert_slice(value, into, &offsets, &sizes, &[one; 4], &[1]))
 }
 
 /// A tensor of zeros, or of rows that are a bias.
