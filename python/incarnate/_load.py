@@ -77,7 +77,7 @@ def load(
         "memory_limit": memory_limit,
         "object_limit": object_limit,
     }
-    compiler = {"target": target, "flags": list(flags), "iree_compile": iree_compile}
+    compiler: dict[str, Any] = {"target": target, "flags": list(flags), "iree_compile": iree_compile}
     compiler["graph"] = _graph(dims, shapes, inputs, outputs)
     return _load(model, options, compiler)
 
