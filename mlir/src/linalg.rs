@@ -83,7 +83,7 @@ impl Builder {
         let empty = self.empty(&extents, element);
         let maps = vec![Map::identity(extents.len()); inputs.len() + 1];
         let iterators = vec![Iterator::Parallel; extents.len()];
-        self.generic(inputs, &[empty], &maps, &iterators, |b, x| vec![body(b, x)]).first().copied().unwrap_or(empty)
+        self.generic_single(inputs, empty, &maps, &iterators, body)
     }
 
     /// `linalg.generic`: `maps` has those of the inputs, then those of the outputs, whose elements before the iteration are the last
@@ -109,6 +109,19 @@ impl Builder {
         let yielded: Vec<Type> = types.iter().map(|ty| Type::Scalar(ty.element())).collect();
         self.terminate(&mut region, "linalg.yield", &results, &yielded);
         self.print_generic(inputs, outputs, maps, iterators, &region)
+    }
+
+    /// [`Builder::generic`] with one output.
+    pub fn generic_single(
+        &mut self,
+        inputs: &[Value],
+        output: Value,
+        maps: &[Map],
+        iterators: &[Iterator],
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Value {
+        let results = self.generic(inputs, &[output], maps, iterators, |b, x| vec![body(b, x)]);
+        results.first().copied().unwrap_or(output)
     }
 
     fn check_maps(&mut self, operands: &[Value], maps: &[Map], dimensions: usize) {
@@ -138,20 +151,13 @@ impl Builder {
             })
             .collect();
         let ins = if inputs.is_empty() { String::new() } else { format!(" ins({})", self.typed(inputs)) };
-        let values: Vec<Value> = types.iter().map(|ty| self.argument(ty.clone())).collect();
-        let indent = "  ".repeat(self.depth() + 1);
-        let text = format!(
-            "{indent}{} = linalg.generic {{indexing_maps = [{}], iterator_types = [{}]}}{ins} outs({}) {{\n{}{indent}}} -> {}{}\n",
-            list(&values),
+        let header = format!(
+            "linalg.generic {{indexing_maps = [{}], iterator_types = [{}]}}{ins} outs({})",
             list(maps),
             list(&iterators),
-            self.typed(outputs),
-            region.text,
-            parenthesised(&types),
-            self.location_text()
+            self.typed(outputs)
         );
-        self.text.push_str(&text);
-        values
+        self.with_regions(&types, &header, &[(" ", region)], &format!(" -> {}", parenthesised(&types)))
     }
 
     /// `linalg.index`: the iteration of a loop dimension, in the body of a `linalg.generic`.

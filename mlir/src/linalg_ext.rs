@@ -73,16 +73,6 @@ impl Builder {
         let result = body(self, x, y);
         let mut region = self.close_region();
         self.terminate(&mut region, "iree_linalg_ext.yield", &[result], &[ty]);
-        let values: Vec<Value> = types.iter().map(|ty| self.argument(ty.clone())).collect();
-        let indent = "  ".repeat(self.depth() + 1);
-        let text = format!(
-            "{indent}{} = {header} {{\n{}{indent}}} -> {}{}\n",
-            list(&values),
-            region.text,
-            list(types),
-            self.location_text()
-        );
-        self.text.push_str(&text);
-        values
+        self.with_regions(types, header, &[(" ", &region)], &format!(" -> {}", list(types)))
     }
 }

@@ -19,7 +19,12 @@ impl Builder {
             self.terminate(region, "scf.yield", values, types);
         }
         let results = if types.is_empty() { String::new() } else { format!(" -> ({})", list(types)) };
-        self.with_regions(types, &format!("scf.if {condition}{results}"), &[("", &then.0), (" else ", &otherwise.0)])
+        self.with_regions(
+            types,
+            &format!("scf.if {condition}{results}"),
+            &[("", &then.0), (" else ", &otherwise.0)],
+            "",
+        )
     }
 
     /// `scf.for` from `bounds.0` to `bounds.1`, which is excluded, by `bounds.2`. The region has the induction variable and the carried
@@ -40,7 +45,7 @@ impl Builder {
         if !types.is_empty() {
             text += &format!(" iter_args({}) -> ({})", bound(carried, initial), list(&types));
         }
-        self.with_regions(&types, &text, &[(" ", &body.0)])
+        self.with_regions(&types, &text, &[(" ", &body.0)], "")
     }
 
     /// `scf.while`: the first region has `before` as arguments and yields a condition and values, which are the results where the
@@ -66,7 +71,7 @@ impl Builder {
         let mut second = Region { text: String::new() };
         self.append_to(&mut second, |b| b.line_before_block(&header));
         second.text += &body.0.text;
-        self.with_regions(&results, &text, &[(" ", &test.0), (" do ", &second)])
+        self.with_regions(&results, &text, &[(" ", &test.0), (" do ", &second)], "")
     }
 
     /// Writes the label of a block with arguments.
@@ -93,8 +98,14 @@ impl Builder {
         }
     }
 
-    /// Appends an operation with regions, each behind a text.
-    pub(crate) fn with_regions(&mut self, types: &[Type], header: &str, regions: &[(&str, &Region)]) -> Vec<Value> {
+    /// Appends an operation with regions, each behind a text. `trailer` follows the last one.
+    pub(crate) fn with_regions(
+        &mut self,
+        types: &[Type],
+        header: &str,
+        regions: &[(&str, &Region)],
+        trailer: &str,
+    ) -> Vec<Value> {
         let values: Vec<Value> = types.iter().map(|ty| self.argument(ty.clone())).collect();
         let equals = if values.is_empty() { String::new() } else { format!("{} = ", list(&values)) };
         let indent = "  ".repeat(self.depth() + 1);
@@ -102,6 +113,7 @@ impl Builder {
         for (before, region) in regions {
             text += &format!("{before}{{\n{}{indent}}}", region.text);
         }
+        text += trailer;
         text += &self.location_text();
         text.push('\n');
         self.text.push_str(&text);

@@ -220,17 +220,9 @@ impl Builder {
         self.line_before_block(&header);
         self.line(&format!("tensor.yield {value} : {}", from.element()));
         let region = self.close_region();
-        let value = self.argument(ty.clone());
-        let indent = "  ".repeat(self.depth() + 1);
-        let text = format!(
-            "{indent}{value} = tensor.pad {x} low[{}] high[{}] {{\n{}{indent}}} : {from} to {ty}{}\n",
-            list(low),
-            list(high),
-            region.text,
-            self.location_text()
-        );
-        self.text.push_str(&text);
-        value
+        let header = format!("tensor.pad {x} low[{}] high[{}]", list(low), list(high));
+        let trailer = format!(" : {from} to {ty}");
+        self.with_regions(&[ty], &header, &[(" ", &region)], &trailer).first().copied().unwrap_or(x)
     }
 
     /// `tensor.from_elements`: a tensor of scalars, by rows.

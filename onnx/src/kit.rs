@@ -192,11 +192,11 @@ impl Context {
         let empty = self.b.empty(&extents, ty.element());
         maps.push(Map::identity(shape.len()));
         let iterators = vec![Iterator::Parallel; shape.len()];
-        let results = self.b.generic(&values, &[empty], &maps, &iterators, |b, arguments| {
+        let result = self.b.generic_single(&values, empty, &maps, &iterators, |b, arguments| {
             let elements: Vec<Value> = sources.iter().map(|source| source.read(b, arguments)).collect();
-            vec![body(b, &elements)]
+            body(b, &elements)
         });
-        self.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+        self.tensor(result, ty, shape.to_vec())
     }
 
     /// Returns the element of a small tensor whose elements are known to be the same.
@@ -226,12 +226,12 @@ impl Context {
         let extents = self.extents(shape);
         let empty = self.b.empty(&extents, ty.element());
         let iterators = vec![Iterator::Parallel; shape.len()];
-        let results = self.b.generic(&[], &[empty], &[Map::identity(shape.len())], &iterators, |b, _| {
+        let result = self.b.generic_single(&[], empty, &[Map::identity(shape.len())], &iterators, |b, _| {
             let positions: Vec<Value> = (0..iterators.len()).map(|dimension| b.iteration(dimension)).collect();
             let result = body(b, &positions);
-            vec![narrowed(b, result, ty)]
+            narrowed(b, result, ty)
         });
-        self.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+        self.tensor(result, ty, shape.to_vec())
     }
 
     /// Combines the elements along axes, which the result does not have. The body gets an element and the accumulator, both of the
@@ -257,14 +257,11 @@ impl Context {
             .collect();
         let maps = [Map::identity(rank), Map::of(rank, &kept)];
         let from = input.ty;
-        let results = self.b.generic(&[value], &[filled], &maps, &iterators, |b, arguments| match arguments {
-            [element, accumulator] => {
-                let element = widened(b, *element, from);
-                vec![body(b, element, *accumulator)]
-            }
-            _ => Vec::new(),
+        let result = self.b.generic_single(&[value], filled, &maps, &iterators, |b, arguments| {
+            let element = widened(b, arguments[0], from);
+            body(b, element, arguments[1])
         });
-        self.tensor(results.first().copied().unwrap_or(filled), ty, shape)
+        self.tensor(result, ty, shape)
     }
 
     /// A scalar constant of the type that a value of `ty` has in MLIR.

@@ -42,8 +42,8 @@ impl Context {
         }
         let maps = [Map::of(shape.len(), &inverse), Map::identity(shape.len())];
         let iterators = vec![Iterator::Parallel; shape.len()];
-        let results = self.b.generic(&[value], &[empty], &maps, &iterators, |_, x| vec![x[0]]);
-        self.tensor(results.first().copied().unwrap_or(empty), input.ty, shape)
+        let result = self.b.generic_single(&[value], empty, &maps, &iterators, |_, x| x[0]);
+        self.tensor(result, input.ty, shape)
     }
 
     /// Changes the shape, keeping the elements by rows. The number of elements is checked when the module runs, where it is not known.

@@ -301,13 +301,12 @@ pub(super) fn contraction(
     let iterators: Vec<Iterator> =
         (0..loops).map(|index| if index + 1 == loops { Iterator::Reduction } else { Iterator::Parallel }).collect();
     let types = (left.ty, right.ty);
-    let sums = cx.b.generic(&operands, &[filled], maps, &iterators, |b, x| {
+    let mut sum = cx.b.generic_single(&operands, filled, maps, &iterators, |b, x| {
         let (x0, x1) = (widened(b, x[0], types.0), widened(b, x[1], types.1));
         let (x0, x1) = (converted_float(b, x0, ty.element()), converted_float(b, x1, ty.element()));
         let product = b.mulf(x0, x1);
-        vec![b.addf(x[2], product)]
+        b.addf(x[2], product)
     });
-    let mut sum = sums.first().copied().unwrap_or(filled);
     // With loop nests behind it in one dispatch, a product of extents that are not known gets a buffer of a size that is not known, which
     // VMVX lacks.
     if shape.iter().any(|dim| dim.as_constant().is_none()) {

@@ -42,14 +42,14 @@ fn nest(
     let iterators: Vec<Iterator> = (0..loops.len())
         .map(|index| if kept.contains(&index) { Iterator::Parallel } else { Iterator::Reduction })
         .collect();
-    let results = cx.b.generic(&values, &[filled], &maps, &iterators, |b, arguments| {
-        let Some((before, elements)) = arguments.split_last() else { return Vec::new() };
+    let result = cx.b.generic_single(&values, filled, &maps, &iterators, |b, arguments| {
+        let Some((before, elements)) = arguments.split_last() else { return b.index(0) };
         let elements: Vec<Value> =
             elements.iter().zip(inputs).map(|(element, (tensor, _))| widened(b, *element, tensor.ty)).collect();
         let result = body(b, &elements, *before);
-        vec![narrowed(b, result, ty)]
+        narrowed(b, result, ty)
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), ty, shape)
+    cx.tensor(result, ty, shape)
 }
 
 /// Returns the element of a tensor without dimensions as an extent.

@@ -31,14 +31,14 @@ fn extended(b: &mut Builder, x: Value, ty: DataType, sum: DataType) -> Value {
 }
 
 /// Adds a product to a sum.
-fn multiply_add(b: &mut Builder, x: &[Value], types: [DataType; 2], sum: DataType) -> Vec<Value> {
+fn multiply_add(b: &mut Builder, x: &[Value], types: [DataType; 2], sum: DataType) -> Value {
     let (left, right) = (extended(b, x[0], types[0], sum), extended(b, x[1], types[1], sum));
     if sum.is_float() {
         let product = b.mulf(left, right);
-        return vec![b.addf(x[2], product)];
+        return b.addf(x[2], product);
     }
     let product = b.muli(left, right);
-    vec![b.addi(x[2], product)]
+    b.addi(x[2], product)
 }
 
 /// Returns true if a named kernel extends operands of these types to the type of the sum: integers are extended with their sign.
@@ -206,9 +206,9 @@ impl Context {
             .collect();
         let out = Map::of(loops, &(0..shape.len()).collect::<Vec<_>>());
         let [left, right] = maps;
-        let results =
-            self.b.generic(&values, &[filled], &[left, right, out], &iterators, |b, x| multiply_add(b, x, types, sum));
-        let y = self.separated(results.first().copied().unwrap_or(filled), shape);
+        let maps = [left, right, out];
+        let y = self.b.generic_single(&values, filled, &maps, &iterators, |b, x| multiply_add(b, x, types, sum));
+        let y = self.separated(y, shape);
         self.tensor(y, sum, shape.to_vec())
     }
 

@@ -145,12 +145,12 @@ fn distances(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let maps = [map(0), map(1), Map::of(3, &[0, 1])];
     let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
     let types = (x.ty, y.ty);
-    let sums = cx.b.generic(&operands, &[filled], &maps, &iterators, |b, x| {
+    let sums = cx.b.generic_single(&operands, filled, &maps, &iterators, |b, x| {
         let (x0, x1) = (widened(b, x[0], types.0), widened(b, x[1], types.1));
         let difference = b.subf(x0, x1);
         let square = b.mulf(difference, difference);
-        vec![b.addf(x[2], square)]
+        b.addf(x[2], square)
     });
-    let sums = cx.tensor(sums.first().copied().unwrap_or(filled), ty, shape.to_vec())?;
+    let sums = cx.tensor(sums, ty, shape.to_vec())?;
     one(cx.map(&[&sums], x.ty, |b, x| if has_root { b.sqrt(x[0]) } else { x[0] })?)
 }

@@ -134,7 +134,7 @@ fn count_of_floats(cx: &mut Context, start: &Tensor, limit: &Tensor, delta: &Ten
     }
     let empty = cx.b.empty(&[1.into()], Element::I64);
     let maps = vec![Map::identity(1); 4];
-    let results = cx.b.generic(&values, &[empty], &maps, &[Iterator::Parallel], |b, elements| {
+    let result = cx.b.generic_single(&values, empty, &maps, &[Iterator::Parallel], |b, elements| {
         let mut wide = Vec::new();
         for element in elements.iter().take(3) {
             let element = widened(b, *element, ty);
@@ -153,10 +153,10 @@ fn count_of_floats(cx: &mut Context, start: &Tensor, limit: &Tensor, delta: &Ten
         let raised = b.addf(count, offset);
         let bits = b.bitcast(raised, Element::I64);
         let mask = b.int((1 << 52) - 1, Element::I64);
-        vec![b.andi(bits, mask)]
+        b.andi(bits, mask)
     });
     let zero = cx.b.index(0);
-    let count = cx.b.extract(results.first().copied().unwrap_or(empty), &[zero]);
+    let count = cx.b.extract(result, &[zero]);
     let count = cx.b.index_cast(count, Element::Index);
     Ok(cx.symbol("?", count))
 }
@@ -261,7 +261,7 @@ fn one_hot(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let first = Map::new(rank, vec![incarnate_mlir::Expression::constant(0)]);
     let maps = [Map::of(rank, &others), first.clone(), first, Map::identity(rank)];
     let iterators = vec![Iterator::Parallel; rank];
-    let results = cx.b.generic(&[operand, off, on], &[empty], &maps, &iterators, |b, elements| {
+    let result = cx.b.generic_single(&[operand, off, on], empty, &maps, &iterators, |b, elements| {
         let position = if index_type.is_float() {
             let wide = widened(b, elements[0], index_type);
             let whole = converted(b, wide, index_type.computed(), DataType::I64);
@@ -274,7 +274,7 @@ fn one_hot(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let is_on = b.cmpi(IntPredicate::Equal, here, position);
         let (off, on) = (widened(b, elements[1], ty), widened(b, elements[2], ty));
         let chosen = b.select(is_on, on, off);
-        vec![narrowed(b, chosen, ty)]
+        narrowed(b, chosen, ty)
     });
-    one(cx.tensor(results.first().copied().unwrap_or(empty), ty, shape)?)
+    one(cx.tensor(result, ty, shape)?)
 }

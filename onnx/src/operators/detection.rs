@@ -146,7 +146,7 @@ fn select(cx: &mut Context, selection: &Selection, scores: &Tensor, steps: &Dim)
     let sizes = [1.into(), sizes[0], sizes[1]];
     let chosen_next =
         cx.b.insert_slice(best_before, row, &[step.into(), 0.into(), 0.into()], &sizes, &[1.into(); 3], &[0]);
-    let suppressed = suppressed(cx, selection, after[2], best_before)?;
+    let suppressed = suppressed(cx, selection, after[2], best_before);
     let next = best(cx, selection, suppressed)?;
     let next_step = cx.b.addi(step, one);
     let body = cx.close_region();
@@ -186,14 +186,14 @@ fn is_any(cx: &mut Context, best: Value) -> Value {
     let none = cx.b.int(-1, Element::I32);
     let filled = cx.b.fill(none, &[]);
     let maps = [Map::identity(2), Map::of(2, &[])];
-    let greatest = cx.b.generic(&[best], &[filled], &maps, &[Iterator::Reduction; 2], |b, x| vec![b.maxsi(x[0], x[1])]);
-    let greatest = cx.b.extract(greatest.first().copied().unwrap_or(filled), &[]);
+    let greatest = cx.b.generic_single(&[best], filled, &maps, &[Iterator::Reduction; 2], |b, x| b.maxsi(x[0], x[1]));
+    let greatest = cx.b.extract(greatest, &[]);
     let zero = cx.b.int(0, Element::I32);
     cx.b.cmpi(IntPredicate::SignedGreaterEqual, greatest, zero)
 }
 
 /// Gives the selected boxes, and those that overlap with them, the lowest score.
-fn suppressed(cx: &mut Context, selection: &Selection, scores: Value, best: Value) -> Result<Value> {
+fn suppressed(cx: &mut Context, selection: &Selection, scores: Value, best: Value) -> Value {
     let empty_extents = cx.b.extents(scores);
     let empty = cx.b.empty(&empty_extents, Element::F32);
     let mut operands = vec![scores, best];
@@ -203,7 +203,7 @@ fn suppressed(cx: &mut Context, selection: &Selection, scores: Value, best: Valu
         maps.push(Map::of(3, &[0, 2]));
     }
     maps.push(Map::identity(3));
-    let results = cx.b.generic(&operands, &[empty], &maps, &[Iterator::Parallel; 3], |b, x| {
+    cx.b.generic_single(&operands, empty, &maps, &[Iterator::Parallel; 3], |b, x| {
         let zero = b.int(0, Element::I32);
         let (batch, current) = (b.iteration(0), b.iteration(2));
         let within = b.maxsi(x[1], zero);
@@ -214,9 +214,8 @@ fn suppressed(cx: &mut Context, selection: &Selection, scores: Value, best: Valu
         let is_itself = b.cmpi(IntPredicate::Equal, current, selected);
         let is_removed = b.ori(overlaps, is_itself);
         let lowest = b.float(f64::NEG_INFINITY, Element::F32);
-        vec![b.select(is_removed, lowest, x[0])]
-    });
-    Ok(results.first().copied().unwrap_or(empty))
+        b.select(is_removed, lowest, x[0])
+    })
 }
 
 /// Returns whether the intersection of two boxes is more than a part of their union. A box without an area overlaps with none.
@@ -286,13 +285,13 @@ fn ends(cx: &mut Context, counts: &Tensor, pairs: &Dim) -> Result<Tensor> {
     let extents = cx.extents(std::slice::from_ref(pairs));
     let filled = cx.b.fill(zero, &extents);
     let maps = [Map::of(2, &[1]), Map::of(2, &[0])];
-    let results = cx.b.generic(&[value], &[filled], &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
+    let result = cx.b.generic_single(&[value], filled, &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
         let (to, from) = (b.iteration(0), b.iteration(1));
         let is_before = b.cmpi(IntPredicate::UnsignedLessEqual, from, to);
         let sum = b.addi(x[0], x[1]);
-        vec![b.select(is_before, sum, x[1])]
+        b.select(is_before, sum, x[1])
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), DataType::I64, vec![pairs.clone()])
+    cx.tensor(result, DataType::I64, vec![pairs.clone()])
 }
 
 /// Finds the pair of batch and class of each row: the number of pairs that end before it.
@@ -303,15 +302,15 @@ fn owners(cx: &mut Context, ends: &Tensor, total: &Dim, pairs: &Dim) -> Result<T
     let extents = cx.extents(std::slice::from_ref(total));
     let filled = cx.b.fill(zero, &extents);
     let maps = [Map::of(2, &[1]), Map::of(2, &[0])];
-    let results = cx.b.generic(&[value], &[filled], &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
+    let result = cx.b.generic_single(&[value], filled, &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
         let row = b.iteration(0);
         let row = b.index_cast(row, Element::I64);
         let is_before = b.cmpi(IntPredicate::SignedLessEqual, x[0], row);
         let one = b.int(1, Element::I64);
         let next = b.addi(x[1], one);
-        vec![b.select(is_before, next, x[1])]
+        b.select(is_before, next, x[1])
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), DataType::I64, vec![total.clone()])
+    cx.tensor(result, DataType::I64, vec![total.clone()])
 }
 
 /// Converts a number to an index below an extent.

@@ -77,8 +77,8 @@ fn eliminated(cx: &mut Context, x: &Tensor, ty: DataType) -> Result<Tensor> {
     let carried = carried.map(|ty| cx.b.argument(ty));
     cx.open_region();
     let pivots = pivots(cx, carried[0], induction, &count, &rows, ty)?;
-    let products_next = multiplied(cx, carried, induction, pivots, ty)?;
-    let next = reduced(cx, carried[0], induction, pivots, ty)?;
+    let products_next = multiplied(cx, carried, induction, pivots, ty);
+    let next = reduced(cx, carried[0], induction, pivots, ty);
     let body = cx.close_region();
     let results =
         cx.b.scf_for((low, high, step), induction, &carried, &[matrices, products], (body, vec![next, products_next]));
@@ -111,29 +111,28 @@ fn pivots(cx: &mut Context, matrices: Value, step: Value, count: &Dim, rows: &Di
 }
 
 /// Multiplies the products by the pivots, with the sign of the exchange of rows.
-fn multiplied(cx: &mut Context, carried: [Value; 2], step: Value, pivots: Value, ty: DataType) -> Result<Value> {
+fn multiplied(cx: &mut Context, carried: [Value; 2], step: Value, pivots: Value, ty: DataType) -> Value {
     let [matrices, products] = carried;
     let extents = cx.b.extents(products);
     let empty = cx.b.empty(&extents, ty.element());
     let maps = [Map::identity(1), Map::identity(1), Map::identity(1)];
-    let results = cx.b.generic(&[products, pivots], &[empty], &maps, &[Iterator::Parallel], |b, x| {
+    cx.b.generic_single(&[products, pivots], empty, &maps, &[Iterator::Parallel], |b, x| {
         let matrix = b.iteration(0);
         let row = b.index_cast(x[1], Element::Index);
         let pivot = b.extract(matrices, &[matrix, row, step]);
         let product = b.mulf(x[0], pivot);
         let negated = b.negf(product);
         let stays = b.cmpi(IntPredicate::Equal, row, step);
-        vec![b.select(stays, product, negated)]
-    });
-    Ok(results.first().copied().unwrap_or(empty))
+        b.select(stays, product, negated)
+    })
 }
 
 /// Exchanges rows, and subtracts multiples of the pivot's row from those below.
-fn reduced(cx: &mut Context, matrices: Value, step: Value, pivots: Value, ty: DataType) -> Result<Value> {
+fn reduced(cx: &mut Context, matrices: Value, step: Value, pivots: Value, ty: DataType) -> Value {
     let extents = cx.b.extents(matrices);
     let empty = cx.b.empty(&extents, ty.element());
     let maps = [Map::of(3, &[0]), Map::identity(3)];
-    let results = cx.b.generic(&[pivots], &[empty], &maps, &[Iterator::Parallel; 3], |b, x| {
+    cx.b.generic_single(&[pivots], empty, &maps, &[Iterator::Parallel; 3], |b, x| {
         let (matrix, row, column) = (b.iteration(0), b.iteration(1), b.iteration(2));
         let pivot_row = b.index_cast(x[0], Element::Index);
         let is_step = b.cmpi(IntPredicate::Equal, row, step);
@@ -152,7 +151,6 @@ fn reduced(cx: &mut Context, matrices: Value, step: Value, pivots: Value, ty: Da
         let multiple = b.mulf(factor, above);
         let difference = b.subf(element, multiple);
         let is_below = b.cmpi(IntPredicate::SignedGreater, row, step);
-        vec![b.select(is_below, difference, element)]
-    });
-    Ok(results.first().copied().unwrap_or(empty))
+        b.select(is_below, difference, element)
+    })
 }

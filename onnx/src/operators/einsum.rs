@@ -185,8 +185,8 @@ fn diagonal(cx: &mut Context, x: &Tensor, labels: &[Label]) -> Result<Labelled> 
     let empty = cx.b.empty(&extents, x.ty.element());
     let rank = unique.len();
     let maps = [Map::of(rank, &dims), Map::identity(rank)];
-    let results = cx.b.generic(&[value], &[empty], &maps, &vec![Iterator::Parallel; rank], |_, x| vec![x[0]]);
-    let x = cx.tensor(results.first().copied().unwrap_or(empty), x.ty, shape)?;
+    let result = cx.b.generic_single(&[value], empty, &maps, &vec![Iterator::Parallel; rank], |_, x| x[0]);
+    let x = cx.tensor(result, x.ty, shape)?;
     Ok(Labelled { x, labels: unique })
 }
 

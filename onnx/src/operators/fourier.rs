@@ -531,16 +531,17 @@ fn cut_frames(cx: &mut Context, signal: &Tensor, shape: &[Dim], step: &Dim, wind
     maps.push(Map::identity(4));
     let extents = cx.extents(shape);
     let empty = cx.b.empty(&extents, ty.element());
-    let results =
-        cx.b.generic(&operands, &[empty], &maps, &[Iterator::Parallel; 4], |b, arguments| match (arguments, window) {
+    let result = cx.b.generic_single(&operands, empty, &maps, &[Iterator::Parallel; 4], |b, arguments| {
+        match (arguments, window) {
             ([element, factor, _], Some(_)) => {
                 let (element, factor) = (crate::kit::widened(b, *element, ty), crate::kit::widened(b, *factor, ty));
                 let weighted = b.mulf(element, factor);
-                vec![crate::kit::narrowed(b, weighted, ty)]
+                crate::kit::narrowed(b, weighted, ty)
             }
-            _ => vec![arguments[0]],
-        });
-    cx.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+            _ => arguments[0],
+        }
+    });
+    cx.tensor(result, ty, shape.to_vec())
 }
 
 #[cfg(test)]

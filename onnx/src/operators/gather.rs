@@ -43,11 +43,11 @@ pub(super) fn of_indices(
     let rank = shape.len();
     let maps = [Map::of(rank, dimensions), Map::identity(rank)];
     let iterators = vec![Iterator::Parallel; rank];
-    let results = cx.b.generic(&[operand], &[empty], &maps, &iterators, |b, elements| {
+    let result = cx.b.generic_single(&[operand], empty, &maps, &iterators, |b, elements| {
         let positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
-        vec![body(b, elements[0], &positions)]
+        body(b, elements[0], &positions)
     });
-    cx.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+    cx.tensor(result, ty, shape.to_vec())
 }
 
 /// Returns an extent of a tensor as the position of an axis wants it.
@@ -263,7 +263,7 @@ fn gather_nd(cx: &mut Context, x: &Tensor, indices: &Tensor, batches: usize) -> 
     let empty = cx.b.empty(&empty_extents, x.ty.element());
     let rank = shape.len();
     let iterators = vec![Iterator::Parallel; rank];
-    let results = cx.b.generic(&[], &[empty], &[Map::identity(rank)], &iterators, |b, _| {
+    let result = cx.b.generic_single(&[], empty, &[Map::identity(rank)], &iterators, |b, _| {
         let positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         let mut at: Vec<Value> = positions.iter().take(batches).copied().collect();
         for (dimension, extent) in extents.iter().enumerate() {
@@ -274,9 +274,9 @@ fn gather_nd(cx: &mut Context, x: &Tensor, indices: &Tensor, batches: usize) -> 
             at.push(within(b, position, *extent));
         }
         at.extend(positions.iter().skip(outer));
-        vec![b.extract(value, &at)]
+        b.extract(value, &at)
     });
-    cx.tensor(results.first().copied().unwrap_or(empty), x.ty, shape)
+    cx.tensor(result, x.ty, shape)
 }
 
 /// Reverses the first elements of each sequence of a batch.

@@ -243,12 +243,12 @@ fn windows(cx: &mut Context, x: &Tensor, weight: &Tensor, shape: [Dim; 3]) -> Re
     ];
     let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
     let types = (x.ty, weight.ty);
-    let sums = cx.b.generic(&operands, &[filled], &maps, &iterators, |b, x| {
+    let sums = cx.b.generic_single(&operands, filled, &maps, &iterators, |b, x| {
         let (x0, x1) = (widened(b, x[0], types.0), widened(b, x[1], types.1));
         let product = b.mulf(x0, x1);
-        vec![b.addf(x[2], product)]
+        b.addf(x[2], product)
     });
-    cx.tensor(sums.first().copied().unwrap_or(filled), ty, shape.to_vec())
+    cx.tensor(sums, ty, shape.to_vec())
 }
 
 /// The activation, of a value that is rounded to a type first.

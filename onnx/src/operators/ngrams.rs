@@ -128,14 +128,14 @@ fn counted(cx: &mut Context, x: &Tensor, pool: &Pool, skips: i64, shape: &[Dim])
     let iterators: Vec<Iterator> =
         (0..5).map(|index| if index < 2 { Iterator::Parallel } else { Iterator::Reduction }).collect();
     let longest = pool.longest;
-    let results = cx.b.generic(&[shaped], &[filled], &maps, &iterators, |b, x| {
+    let result = cx.b.generic_single(&[shaped], filled, &maps, &iterators, |b, x| {
         let at: Vec<Value> = (0..5).map(|dimension| b.iteration(dimension)).collect();
         let is_found = found(b, [row, lengths, tokens], length, longest, &at);
         let (one, zero) = (b.float(1.0, Element::F32), b.float(0.0, Element::F32));
         let found = b.select(is_found, one, zero);
-        vec![b.addf(x[1], found)]
+        b.addf(x[1], found)
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), DataType::F32, shape.to_vec())
+    cx.tensor(result, DataType::F32, shape.to_vec())
 }
 
 /// Returns whether the n-gram `at[2]` of the column `at[1]` begins at position `at[3]` of the row, its tokens `at[4] + 1` positions apart. Positions

@@ -306,6 +306,6 @@ pub(super) fn spread_over(
     let empty = cx.b.empty(&extents, ty.element());
     let maps = [Map::of(shape.len(), dimensions), Map::identity(shape.len())];
     let iterators = vec![Iterator::Parallel; shape.len()];
-    let results = cx.b.generic(&[value], &[empty], &maps, &iterators, |_, x| vec![x[0]]);
-    cx.tensor(results.first().copied().unwrap_or(empty), ty, shape.to_vec())
+    let result = cx.b.generic_single(&[value], empty, &maps, &iterators, |_, x| x[0]);
+    cx.tensor(result, ty, shape.to_vec())
 }

@@ -244,7 +244,7 @@ fn block_product(cx: &mut Context, a: &Tensor, blocks: &Blocks, shape: &[Dim]) -
     let (parallel, reduction) = (Iterator::Parallel, Iterator::Reduction);
     let iterators = [parallel, parallel, reduction, reduction, reduction];
     let (bits, zero, has_zeros) = (blocks.bits, blocks.zero, blocks.zeros.is_some());
-    let results = cx.b.generic(&values, &[filled], &maps, &iterators, |b, x| {
+    let result = cx.b.generic_single(&values, filled, &maps, &iterators, |b, x| {
         let part = b.iteration(4);
         let part = b.index_cast(part, Element::I32);
         let weight = field(b, x[1], part, bits);
@@ -256,7 +256,7 @@ fn block_product(cx: &mut Context, a: &Tensor, blocks: &Blocks, shape: &[Dim]) -
         let product = b.mulf(a, weight);
         let sum = x.last().copied().unwrap_or(product);
         let sum = b.addf(sum, product);
-        vec![narrowed(b, sum, DataType::F32)]
+        narrowed(b, sum, DataType::F32)
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), DataType::F32, shape.to_vec())
+    cx.tensor(result, DataType::F32, shape.to_vec())
 }

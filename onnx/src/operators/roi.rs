@@ -181,10 +181,10 @@ fn roi_align(cx: &mut Context, node: &Node<'_>, default: &'static str) -> Result
     iterators.extend([Iterator::Reduction; 2]);
     let maps = [Map::of(6, &[4, 5]), Map::of(6, &[0, 1, 2, 3])];
     let sampled = Sampled { image, ty: x.ty, work, batches, batch_count, extents, is_max };
-    let results = cx.b.generic(&[sample_space], &[filled], &maps, &iterators, |b, arguments| {
-        vec![sampled.next(b, &settings, bins, arguments[1])]
+    let result = cx.b.generic_single(&[sample_space], filled, &maps, &iterators, |b, arguments| {
+        sampled.next(b, &settings, bins, arguments[1])
     });
-    let sums = cx.tensor(results.first().copied().unwrap_or(filled), work, shape.to_vec())?;
+    let sums = cx.tensor(result, work, shape.to_vec())?;
     if is_max {
         return one(without_lowest(cx, &sums, x.ty)?);
     }
@@ -319,9 +319,9 @@ fn max_roi_pool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let mut iterators = vec![Iterator::Parallel; 4];
     iterators.extend([Iterator::Reduction; 2]);
     let maps = [Map::of(6, &[4, 5]), Map::of(6, &[0, 1, 2, 3])];
-    let results = cx.b.generic(&[space], &[filled], &maps, &iterators, |b, arguments| {
+    let most = cx.b.generic_single(&[space], filled, &maps, &iterators, |b, arguments| {
         let at: Vec<Value> = (0..6).map(|dimension| b.iteration(dimension)).collect();
-        let [region, channel, row, column, y, x] = at[..] else { return vec![arguments[1]] };
+        let [region, channel, row, column, y, x] = at[..] else { return arguments[1] };
         let zero = b.index(0);
         let batch = read(b, boxes, &[region, zero], boxes_ty);
         let batch = integer(b, batch);
@@ -339,9 +339,9 @@ fn max_roi_pool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let is_inside = b.andi(is_row, is_column);
         let element = read(b, image, &[batch, channel, y, x], image_ty);
         let greater = b.maximumf(arguments[1], element);
-        vec![b.select(is_inside, greater, arguments[1])]
+        b.select(is_inside, greater, arguments[1])
     });
-    let most = cx.tensor(results.first().copied().unwrap_or(filled), work, shape.to_vec())?;
+    let most = cx.tensor(most, work, shape.to_vec())?;
     one(without_lowest(cx, &most, x.ty)?)
 }
 

@@ -101,18 +101,18 @@ impl Angles {
         let iterators = [Iterator::Parallel; 5];
         let types = [x.ty, x.ty, self.cosines.ty, self.sines.ty];
         let ty = x.ty;
-        let results = cx.b.generic(&[value, value, cosines, sines], &[empty], &maps, &iterators, |b, x| {
+        let result = cx.b.generic_single(&[value, value, cosines, sines], empty, &maps, &iterators, |b, x| {
             let operands: Vec<_> = x.iter().zip(types).map(|(x, ty)| widened(b, *x, ty)).collect();
-            let [first, second, cosine, sine] = operands[..] else { return Vec::new() };
+            let [first, second, cosine, sine] = operands[..] else { return b.index(0) };
             let (index, zero) = (b.iteration(pair), b.index(0));
             let is_first = b.cmpi(IntPredicate::Equal, index, zero);
             let (own, other) = (b.select(is_first, first, second), b.select(is_first, second, first));
             let (straight, crossed) = (b.mulf(own, cosine), b.mulf(other, sine));
             let (real, imaginary) = (b.subf(straight, crossed), b.addf(straight, crossed));
             let result = b.select(is_first, real, imaginary);
-            vec![narrowed(b, result, ty)]
+            narrowed(b, result, ty)
         });
-        let result = cx.tensor(results.first().copied().unwrap_or(empty), ty, shape)?;
+        let result = cx.tensor(result, ty, shape)?;
         cx.reshape(&result, &x.shape)
     }
 }

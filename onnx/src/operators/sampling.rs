@@ -211,7 +211,7 @@ fn col_to_im(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         (0..loops).map(|index| if index < outer { Iterator::Parallel } else { Iterator::Reduction }).collect();
     let bounds: Vec<[Value; 2]> = low.iter().zip(&steps).map(|(low, step)| [cx.index(low), cx.index(step)]).collect();
     let ty = x.ty;
-    let results = cx.b.generic(&[shaped], &[filled], &maps, &iterators, |b, x| {
+    let sums = cx.b.generic_single(&[shaped], filled, &maps, &iterators, |b, x| {
         let mut at = vec![b.iteration(0), b.iteration(1)];
         at.extend((0..count).map(|axis| b.iteration(outer + axis)));
         let mut is_hit = b.int(1, Element::I1);
@@ -232,9 +232,9 @@ fn col_to_im(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let element = read(b, source, &at, ty);
         let none = if ty.is_float() { b.float(0.0, b.element_of(element)) } else { b.int(0, ty.element()) };
         let added = b.select(is_hit, element, none);
-        vec![if ty.is_float() { b.addf(x[1], added) } else { b.addi(x[1], added) }]
+        if ty.is_float() { b.addf(x[1], added) } else { b.addi(x[1], added) }
     });
-    let y = cx.tensor(results.first().copied().unwrap_or(filled), sum, result)?;
+    let y = cx.tensor(sums, sum, result)?;
     one(settled(cx, &y, ty)?)
 }
 

@@ -232,7 +232,7 @@ fn tensor_scatter(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     }
     maps.push(Map::identity(rank));
     let iterators = vec![Iterator::Parallel; rank];
-    let results = cx.b.generic(&operands, &[empty], &maps, &iterators, |b, elements| {
+    let result = cx.b.generic_single(&operands, empty, &maps, &iterators, |b, elements| {
         let mut at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         let first = match firsts {
             Some((_, is_unsigned)) => index_of(b, elements[1], is_unsigned),
@@ -251,7 +251,7 @@ fn tensor_scatter(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         let is_new = b.andi(is_behind, is_before);
         at[axis] = clamped(b, step, steps);
         let update = b.extract(new, &at);
-        vec![b.select(is_new, update, elements[0])]
+        b.select(is_new, update, elements[0])
     });
-    one(cx.tensor(results.first().copied().unwrap_or(empty), cache.ty, cache.shape.clone())?)
+    one(cx.tensor(result, cache.ty, cache.shape.clone())?)
 }

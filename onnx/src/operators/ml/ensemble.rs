@@ -408,12 +408,12 @@ impl Ensemble {
         let extents = cx.extents(&shape);
         let empty = cx.b.empty(&extents, Element::I32);
         let maps = [Map::of(3, &[1, 2]), Map::identity(3)];
-        let results = cx.b.generic(&[roots], &[empty], &maps, &[Iterator::Parallel; 3], |b, x| {
+        let result = cx.b.generic_single(&[roots], empty, &maps, &[Iterator::Parallel; 3], |b, x| {
             let leaf = walk.from(b, x[0], depth);
             let first = b.int(first, Element::I32);
-            vec![b.subi(leaf, first)]
+            b.subi(leaf, first)
         });
-        cx.tensor(results.first().copied().unwrap_or(empty), DataType::I32, shape.to_vec())
+        cx.tensor(result, DataType::I32, shape.to_vec())
     }
 
     /// Aggregates the weights of leaves over the trees: `[rows, targets]`.
@@ -438,7 +438,7 @@ impl Ensemble {
         let from = Map::new(3, vec![Expression::dimension(0), group, Expression::dimension(2)]);
         let maps = [from, Map::of(3, &[0, 1])];
         let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
-        let results = cx.b.generic(&[indices], &[filled], &maps, &iterators, |b, x| {
+        let result = cx.b.generic_single(&[indices], filled, &maps, &iterators, |b, x| {
             let leaf = b.index_cast(x[0], Element::Index);
             let weight = if is_flat {
                 b.extract(weights, &[leaf])
@@ -446,13 +446,13 @@ impl Ensemble {
                 let target = b.iteration(1);
                 b.extract(weights, &[leaf, target])
             };
-            vec![match aggregate {
+            match aggregate {
                 Aggregate::Sum | Aggregate::Average => b.addf(x[1], weight),
                 Aggregate::Min => b.minimumf(x[1], weight),
                 Aggregate::Max => b.maximumf(x[1], weight),
-            }]
+            }
         });
-        cx.tensor(results.first().copied().unwrap_or(filled), ty, shape)
+        cx.tensor(result, ty, shape)
     }
 }
 

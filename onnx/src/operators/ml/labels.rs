@@ -114,11 +114,11 @@ fn label_encoder(cx: &mut Context, node: &Node<'_>, finds_nan: bool) -> Result<O
     let kind = keys.ty.kind();
     let (keys, values) = (cx.reverse(&keys, &[0])?, cx.reverse(&values, &[0])?);
     let operands = [cx.value(x)?, cx.value(&keys)?, cx.value(&values)?];
-    let results = cx.b.generic(&operands, &[filled], &maps, &iterators, |b, x| {
+    let result = cx.b.generic_single(&operands, filled, &maps, &iterators, |b, x| {
         let is_equal = is_equal(b, x[0], x[1], kind, finds_nan);
-        vec![b.select(is_equal, x[2], x[3])]
+        b.select(is_equal, x[2], x[3])
     });
-    one(cx.tensor(results.first().copied().unwrap_or(filled), ty, x.shape.clone())?)
+    one(cx.tensor(result, ty, x.shape.clone())?)
 }
 
 /// Adds a dimension: 1 at the position of the category, 0 elsewhere, and everywhere for a category that is not in the list.

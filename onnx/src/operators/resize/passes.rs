@@ -280,16 +280,16 @@ fn gather(cx: &mut Context, x: &Tensor, tables: &[(usize, Tensor)]) -> Result<Te
     let extents = cx.extents(&shape);
     let empty = cx.b.empty(&extents, x.ty.element());
     let iterators = vec![Iterator::Parallel; rank];
-    let results = cx.b.generic(&values, &[empty], &maps, &iterators, |b, arguments| {
+    let result = cx.b.generic_single(&values, empty, &maps, &iterators, |b, arguments| {
         let mut positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         for ((axis, _), index) in tables.iter().zip(arguments) {
             if let Some(position) = positions.get_mut(*axis) {
                 *position = b.index_cast(*index, Element::Index);
             }
         }
-        vec![b.extract(value, &positions)]
+        b.extract(value, &positions)
     });
-    cx.tensor(results.first().copied().unwrap_or(empty), x.ty, shape)
+    cx.tensor(result, x.ty, shape)
 }
 
 /// Replaces the elements at the positions of an axis that a mask has.
@@ -480,7 +480,7 @@ fn unrolled(
     let empty = cx.b.empty(&extents, work.element());
     let iterators = vec![Iterator::Parallel; rank];
     let ty = x.ty;
-    let results = cx.b.generic(&operands, &[empty], &maps, &iterators, |b, arguments| {
+    let result = cx.b.generic_single(&operands, empty, &maps, &iterators, |b, arguments| {
         let mut positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         let mut sum = None;
         for pair in arguments.chunks_exact(2) {
@@ -493,9 +493,9 @@ fn unrolled(
             let product = b.mulf(element, *weight);
             sum = Some(sum.map_or(product, |sum| b.addf(sum, product)));
         }
-        vec![sum.unwrap_or_else(|| b.float(0.0, work.element()))]
+        sum.unwrap_or_else(|| b.float(0.0, work.element()))
     });
-    cx.tensor(results.first().copied().unwrap_or(empty), work, shape)
+    cx.tensor(result, work, shape)
 }
 
 /// Adds weighted elements for each position in a loop.
@@ -516,7 +516,7 @@ fn looped(cx: &mut Context, x: &Tensor, axis: usize, weights: &Weights, work: Da
     let mut iterators = vec![Iterator::Parallel; rank];
     iterators.push(Iterator::Reduction);
     let ty = x.ty;
-    let results = cx.b.generic(&[indices, factors], &[filled], &maps, &iterators, |b, arguments| {
+    let result = cx.b.generic_single(&[indices, factors], filled, &maps, &iterators, |b, arguments| {
         let mut positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         if let Some(position) = positions.get_mut(axis) {
             *position = b.index_cast(arguments[0], Element::Index);
@@ -524,9 +524,9 @@ fn looped(cx: &mut Context, x: &Tensor, axis: usize, weights: &Weights, work: Da
         let element = b.extract(value, &positions);
         let element = to_work(b, element, ty, work);
         let product = b.mulf(element, arguments[1]);
-        vec![b.addf(arguments[2], product)]
+        b.addf(arguments[2], product)
     });
-    cx.tensor(results.first().copied().unwrap_or(filled), work, shape)
+    cx.tensor(result, work, shape)
 }
 
 #[cfg(test)]
