@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::convert::{Rounding, converted_stored};
 #[allow(unused_imports, reason = "lowerings take conversions from here")]
 pub(crate) use crate::convert::{converted, narrowed, truncated, widened};
-use crate::data_type::DataType;
+use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::elements::encode;
 use crate::node::{invalid, unsupported};
@@ -422,6 +422,24 @@ impl Read {
 pub(crate) fn read(b: &mut Builder, tensor: Value, indices: &[Value], ty: DataType) -> Value {
     let raw = b.extract(tensor, indices);
     widened(b, raw, ty)
+}
+
+/// The greater of two elements: NaN if one of the floats is.
+pub(crate) fn maximum(b: &mut Builder, x: Value, y: Value, kind: Kind) -> Value {
+    match kind {
+        Kind::Float => b.maximumf(x, y),
+        Kind::Signed => b.maxsi(x, y),
+        Kind::Unsigned | Kind::Bool => b.maxui(x, y),
+    }
+}
+
+/// The lesser of two elements: NaN if one of the floats is.
+pub(crate) fn minimum(b: &mut Builder, x: Value, y: Value, kind: Kind) -> Value {
+    match kind {
+        Kind::Float => b.minimumf(x, y),
+        Kind::Signed => b.minsi(x, y),
+        Kind::Unsigned | Kind::Bool => b.minui(x, y),
+    }
 }
 
 /// The positions of the dimensions of a tensor that a list of axes does not name.

@@ -8,9 +8,10 @@ use super::nests::{Operand, along, map_nest};
 use super::normalization::{Normalization, Statistics, epsilon, floats, statistics};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, others};
+use crate::kit::others;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Constant, Data, Item, Source, Tensor};
 

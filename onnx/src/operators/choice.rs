@@ -6,9 +6,9 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, M
 use super::gather::gather;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{narrowed, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
 use crate::node::{Node, Outputs, axis, invalid, one};
 use crate::tensor::{Item, Scalar, Tensor};
 

@@ -4,9 +4,9 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, Iterator, Kernel, Map, Value, Window};
 
 use crate::context::Context;
+use crate::convert::{converted, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, widened};
 use crate::node::invalid;
 use crate::tensor::{Scalar, Tensor};
 

@@ -3,11 +3,13 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, IntPredicate, Iterator, Map, Value};
 
+use super::positions;
 use super::{Lowering, Row};
 use crate::context::Context;
+use crate::convert::widened;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{read, widened, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
@@ -113,14 +115,10 @@ fn gather_quantized(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 
 /// Counts a negative index from the end, and clamps it. Returns whether it was within the extent, too.
 fn counted(b: &mut Builder, index: Value, extent: Value) -> (Value, Value) {
-    let (index, zero, one) = (b.index_cast(index, Element::Index), b.index(0), b.index(1));
-    let is_negative = b.cmpi(IntPredicate::SignedLess, index, zero);
-    let from_end = b.addi(index, extent);
-    let index = b.select(is_negative, from_end, index);
+    let index = b.index_cast(index, Element::Index);
+    let index = positions::counted(b, index, extent);
     let is_within = b.cmpi(IntPredicate::UnsignedLess, index, extent);
-    let last = b.subi(extent, one);
-    let low = b.maxsi(index, zero);
-    (b.minsi(low, last), is_within)
+    (positions::clamped(b, index, extent), is_within)
 }
 
 /// The distances of the rows of two matrices.

@@ -6,9 +6,10 @@ use incarnate_mlir::{Element, FloatPredicate, IntPredicate, Iterator, Map, Value
 use super::positions::{counted, index_of, integer};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{converted, narrowed, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, narrowed, widened, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
 use crate::tensor::{Scalar, Tensor};
 

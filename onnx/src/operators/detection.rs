@@ -3,6 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
 
+use super::positions::clamped_integer;
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
@@ -315,10 +316,6 @@ fn owners(cx: &mut Context, ends: &Tensor, total: &Dim, pairs: &Dim) -> Result<T
 
 /// Converts a number to an index below an extent.
 fn clamped(b: &mut Builder, number: Value, extent: Value) -> Value {
-    let extent = b.index_cast(extent, Element::I64);
-    let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
-    let last = b.subi(extent, one);
-    let lesser = b.minsi(number, last);
-    let within = b.maxsi(lesser, zero);
+    let within = clamped_integer(b, number, extent);
     b.index_cast(within, Element::Index)
 }

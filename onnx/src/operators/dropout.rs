@@ -56,7 +56,7 @@ fn check(cx: &mut Context, node: &Node<'_>) -> Result<()> {
     let drops = match ratio {
         Some(ratio) if is_random.is_none() => {
             let value = only(cx, ratio)?;
-            let wide = crate::kit::widened(&mut cx.b, value, ratio.ty);
+            let wide = crate::convert::widened(&mut cx.b, value, ratio.ty);
             let zero = cx.b.float(0.0, ratio.ty.computed().element());
             cx.b.cmpf(FloatPredicate::UnorderedNotEqual, wide, zero)
         }

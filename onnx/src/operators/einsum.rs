@@ -226,7 +226,7 @@ fn summed(cx: &mut Context, operand: Labelled, others: &[Labelled], result: &[La
     let ty = accumulator(operand.x.ty);
     let from = operand.x.ty;
     let x = cx.reduce(&operand.x, &axes, ty, zero(ty), |b, x, sum| {
-        let x = crate::kit::converted(b, x, from.computed(), ty);
+        let x = crate::convert::converted(b, x, from.computed(), ty);
         if ty.is_float() { b.addf(sum, x) } else { b.addi(sum, x) }
     })?;
     let labels = operand.labels.iter().copied().filter(is_needed).collect();
@@ -252,8 +252,8 @@ fn joined(cx: &mut Context, a: &Labelled, b: &Labelled, others: &[Labelled], res
         let right = b.grouped(cx, &[&batch, &[], &columns])?;
         let types = [a.x.ty.computed(), b.x.ty.computed()];
         cx.map(&[&left, &right], sum, |b, x| {
-            let left = crate::kit::converted(b, x[0], types[0], sum);
-            let right = crate::kit::converted(b, x[1], types[1], sum);
+            let left = crate::convert::converted(b, x[0], types[0], sum);
+            let right = crate::convert::converted(b, x[1], types[1], sum);
             if sum.is_float() { b.mulf(left, right) } else { b.muli(left, right) }
         })?
     } else if batch.is_empty() {

@@ -10,7 +10,7 @@ use crate::convert::{extended, shortened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::functions;
-use crate::kit::wrong_type;
+use crate::kit::{maximum, minimum, wrong_type};
 use crate::node::{Node, Outputs, axis, invalid, one};
 use crate::tensor::{Scalar, Tensor};
 
@@ -185,10 +185,8 @@ pub(super) fn computed(b: &mut Builder, x: Value, y: Value, operation: Arithmeti
     let (x, y) = (extended(b, x, ty), extended(b, y, ty));
     let is_signed = ty.kind() == Kind::Signed;
     let result = match (operation, is_signed) {
-        (Arithmetic::Max, true) => b.maxsi(x, y),
-        (Arithmetic::Max, false) => b.maxui(x, y),
-        (Arithmetic::Min, true) => b.minsi(x, y),
-        (Arithmetic::Min, false) => b.minui(x, y),
+        (Arithmetic::Max, _) => maximum(b, x, y, ty.kind()),
+        (Arithmetic::Min, _) => minimum(b, x, y, ty.kind()),
         (Arithmetic::Mod, true) => {
             let rest = divided(b, x, y, true).1;
             let element = b.element_of(rest);

@@ -8,9 +8,10 @@ use incarnate_mlir::{Builder, Element, Expression, IntPredicate, Iterator, Kerne
 use super::tables::table;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
@@ -534,9 +535,10 @@ fn cut_frames(cx: &mut Context, signal: &Tensor, shape: &[Dim], step: &Dim, wind
     let result = cx.b.generic_single(&operands, empty, &maps, &[Iterator::Parallel; 4], |b, arguments| {
         match (arguments, window) {
             ([element, factor, _], Some(_)) => {
-                let (element, factor) = (crate::kit::widened(b, *element, ty), crate::kit::widened(b, *factor, ty));
+                let (element, factor) =
+                    (crate::convert::widened(b, *element, ty), crate::convert::widened(b, *factor, ty));
                 let weighted = b.mulf(element, factor);
-                crate::kit::narrowed(b, weighted, ty)
+                crate::convert::narrowed(b, weighted, ty)
             }
             _ => arguments[0],
         }

@@ -7,9 +7,10 @@ use super::nests::{Reduction, aligned, along, first, map_nest};
 use super::normalization::{Normalization, Normalized, epsilon, floats, stashed};
 use super::{Lowering, Row};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Item, Scalar, Tensor};
 

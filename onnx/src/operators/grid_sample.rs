@@ -5,9 +5,10 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Value};
 
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{converted, truncated};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, truncated, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 
 pub(super) const ROWS: &[Row] = &[onnx("GridSample", 16, grid_sample), onnx("AffineGrid", 20, affine_grid)];

@@ -6,6 +6,7 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Value};
 use super::attention::{bias, flattened};
 use super::attention_core::{Attention, Heads};
 use super::contrib_attention::{columns, heads_of, scale_or_default};
+use super::positions::clamped;
 use super::rotary::{Angles, consecutive};
 use super::{Lowering, Row};
 use crate::context::Context;
@@ -241,9 +242,8 @@ impl Rows {
         let (batch, head, row, column) = (at[0], at[1], at[2], at[3]);
         let is_old = b.cmpi(IntPredicate::SignedLess, row, before);
         let is_within = b.cmpi(IntPredicate::SignedLess, row, after);
-        let zero = b.index(0);
         let shifted = b.subi(row, before);
-        let shifted = clamped(b, shifted, zero, bounds.count);
+        let shifted = clamped(b, shifted, bounds.count);
         let nothing = b.float(0.0, ty.computed().element());
         let order = |row: Value, is_packed: bool| {
             if is_packed { [batch, row, head, column] } else { [batch, head, row, column] }
@@ -255,7 +255,7 @@ impl Rows {
             }
             Rows::Two(past, new, is_packed) => {
                 let element = read(b, *new, &order(shifted, *is_packed), ty);
-                let own = clamped(b, row, zero, bounds.capacity);
+                let own = clamped(b, row, bounds.capacity);
                 let old = read(b, *past, &order(own, false), ty);
                 let either = b.select(is_old, old, element);
                 b.select(is_within, either, nothing)
@@ -264,20 +264,12 @@ impl Rows {
                 let fresh = b.addi(bounds.capacity, shifted);
                 let index = b.select(is_old, row, fresh);
                 let rows = b.addi(bounds.capacity, bounds.count);
-                let index = clamped(b, index, zero, rows);
+                let index = clamped(b, index, rows);
                 let element = read(b, *both, &order(index, false), ty);
                 b.select(is_within, element, nothing)
             }
         }
     }
-}
-
-/// Clamps a position to those before `end`.
-fn clamped(b: &mut Builder, position: Value, zero: Value, end: Value) -> Value {
-    let one = b.index(1);
-    let last = b.subi(end, one);
-    let low = b.maxsi(position, zero);
-    b.minsi(low, last)
 }
 
 /// Returns the further logit of each head.

@@ -8,8 +8,9 @@ use incarnate_mlir::{Builder, FloatPredicate, IntPredicate, Map, Value};
 use super::nests::{Reduction, map_nest};
 use super::reductions::greatest;
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::{DataType, Kind};
-use crate::kit::converted;
+use crate::kit::maximum;
 use crate::tensor::Tensor;
 
 /// Returns the greatest integer whose square is not greater. Negative ones, which are sums that have overflowed, have the root 0.
@@ -19,7 +20,7 @@ pub(super) fn root(b: &mut Builder, x: Value, ty: DataType) -> Value {
     let float = converted(b, x, ty, DataType::F32);
     let estimate = b.sqrt(float);
     let estimate = converted(b, estimate, DataType::F32, ty);
-    let estimate = greater(b, estimate, one, ty);
+    let estimate = maximum(b, estimate, one, ty.kind());
     // A step of Newton's method leaves an error of at most 1.
     let quotient = divided(b, x, estimate, ty);
     let sum = b.addi(estimate, quotient);
@@ -30,8 +31,8 @@ pub(super) fn root(b: &mut Builder, x: Value, ty: DataType) -> Value {
     let zero = b.int(0, element);
     let mut result = zero;
     for candidate in [below, refined, above] {
-        let candidate = greater(b, candidate, zero, ty);
-        let divisor = greater(b, candidate, one, ty);
+        let candidate = maximum(b, candidate, zero, ty.kind());
+        let divisor = maximum(b, candidate, one, ty.kind());
         let quotient = divided(b, x, divisor, ty);
         let fits = b.cmpi(at_most(ty), candidate, quotient);
         result = b.select(fits, candidate, result);
@@ -45,10 +46,6 @@ pub(super) fn logarithm(b: &mut Builder, x: Value, ty: DataType) -> Value {
     let float = converted(b, x, ty, DataType::F32);
     let log = b.log(float);
     converted(b, log, DataType::F32, ty)
-}
-
-fn greater(b: &mut Builder, x: Value, y: Value, ty: DataType) -> Value {
-    if ty.kind() == Kind::Signed { b.maxsi(x, y) } else { b.maxui(x, y) }
 }
 
 fn divided(b: &mut Builder, x: Value, y: Value, ty: DataType) -> Value {

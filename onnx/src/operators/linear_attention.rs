@@ -6,9 +6,9 @@ use incarnate_mlir::{Builder, Element, Expression, Extent, Iterator, Map, Type, 
 use super::attention_core::{Heads, contraction};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{narrowed, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
 use crate::node::{Node, Outputs, invalid};
 use crate::tensor::{Item, Scalar, Tensor, type_of};
 

@@ -9,9 +9,10 @@ use super::reductions::{Form, reduce};
 use super::softmax::log_softmax;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, others, read, wrong_type};
+use crate::kit::{others, read, wrong_type};
 use crate::node::{Node, invalid, one};
 use crate::tensor::{Item, Tensor};
 

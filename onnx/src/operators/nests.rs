@@ -4,9 +4,9 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, Iterator, Map, Value};
 
 use crate::context::Context;
+use crate::convert::{narrowed, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
 use crate::node::invalid;
 use crate::tensor::{Scalar, Tensor};
 

@@ -6,9 +6,10 @@ use incarnate_mlir::{Builder, Map, Value};
 use super::nests::{Count, Operand, Reduction, aligned, along, map_nest, with_axes};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, data_type, invalid, one};
 use crate::tensor::{Item, Tensor};
 

@@ -7,9 +7,9 @@ use super::nests::{Reduction, first, with_axes};
 use super::reductions::working_type;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::converted;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Scalar, Tensor};
 

@@ -8,9 +8,10 @@ use super::products::settled;
 use super::window::{Geometry, kernel_shape, spatial};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{converted, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, widened, wrong_type};
+use crate::kit::{maximum, wrong_type};
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Item, Scalar, Tensor};
 
@@ -41,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
     onnx("GlobalMaxPool", 1, |cx, node| {
         let x = node.input(0)?;
         let (lowest, kind) = (lowest(x.ty)?, x.ty.kind());
-        one(global(cx, x, x.ty.computed(), lowest, |b, x, most| maximum(b, x, most, kind))?)
+        one(global(cx, x, x.ty.computed(), lowest, |b, x, most| maximum(b, most, x, kind))?)
     }),
     onnx("GlobalAveragePool", 1, |cx, node| {
         let x = node.input(0)?;
@@ -103,14 +104,6 @@ fn lowest(ty: DataType) -> Result<Scalar> {
             Ok(Scalar::Int(Dim::constant(i64::try_from(least).unwrap_or(i64::MIN))))
         }
         _ => wrong_type(ty),
-    }
-}
-
-fn maximum(b: &mut Builder, x: Value, most: Value, kind: Kind) -> Value {
-    match kind {
-        Kind::Float => b.maximumf(most, x),
-        Kind::Signed => b.maxsi(most, x),
-        _ => b.maxui(most, x),
     }
 }
 
@@ -185,7 +178,7 @@ fn max_pool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let padded = geometry.pad(cx, x, initial)?;
     let wide = x.ty.computed();
     if !node.has_output(1) {
-        let y = pool(cx, &padded, &geometry, wide, &least, |b, x, most| maximum(b, x, most, kind))?;
+        let y = pool(cx, &padded, &geometry, wide, &least, |b, x, most| maximum(b, most, x, kind))?;
         return one(settled(cx, &y, x.ty)?);
     }
     // Positions within one channel of the input: by rows, or by columns.

@@ -81,6 +81,15 @@ pub(super) fn clamped(b: &mut Builder, position: Value, extent: Value) -> Value 
     b.minsi(low, last)
 }
 
+/// Clamps an integer of 64 bits to the positions of an extent, which is of type `index`.
+pub(super) fn clamped_integer(b: &mut Builder, number: Value, extent: Value) -> Value {
+    let extent = b.index_cast(extent, Element::I64);
+    let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
+    let last = b.subi(extent, one);
+    let lesser = b.minsi(number, last);
+    b.maxsi(lesser, zero)
+}
+
 /// Returns the position of a known element within a known extent, counted from its end if it is negative.
 pub(super) fn known_position(element: &Scalar, extent: i64) -> Option<i64> {
     let position = element.as_int()?.as_constant()?;

@@ -7,9 +7,10 @@ use super::activation::Activation;
 use super::contraction::accumulator;
 use super::{Lowering, Row, onnx};
 use crate::context::Context;
+use crate::convert::{converted, narrowed, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, narrowed, widened, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::{Scalar, Tensor};
 

@@ -11,9 +11,10 @@ use super::quantization::{Parameters, centred, dequantise, quantise, saturated};
 use super::quantized::mean;
 use super::window::spatial;
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, axis, invalid, one};
 use crate::tensor::{Scalar, Tensor};
 

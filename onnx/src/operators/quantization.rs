@@ -6,10 +6,10 @@ use incarnate_mlir::{Builder, Element, Value};
 use super::products::contrib;
 use super::{Row, onnx};
 use crate::context::Context;
-use crate::convert::Rounding;
+use crate::convert::{Rounding, converted};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, axis, invalid, one};
 use crate::tensor::{Item, Scalar, Tensor};
 
@@ -61,6 +61,18 @@ struct Aligned {
     x: Tensor,
     scale: Tensor,
     zero: Option<Tensor>,
+}
+
+impl Aligned {
+    /// Returns the tensor, the scale, and the zero point unless it is known to be 0.
+    fn operands(&self, cx: &Context) -> Result<Vec<&Tensor>> {
+        let mut operands = vec![&self.x, &self.scale];
+        match &self.zero {
+            Some(zero) if is_zero(cx, zero)? => {}
+            zero => operands.extend(zero),
+        }
+        Ok(operands)
+    }
 }
 
 /// Reshapes parameters of a tensor, of an axis, or of blocks along an axis, so that they broadcast to the tensor.
@@ -127,13 +139,8 @@ fn quantize_linear(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 
 /// Divides by the scale, rounds, adds the zero point and saturates.
 fn quantised(cx: &mut Context, aligned: &Aligned, ty: DataType, saturates: bool) -> Result<Tensor> {
-    let Aligned { x, scale, zero } = aligned;
-    let zero = match zero {
-        Some(zero) if is_zero(cx, zero)? => None,
-        other => other.as_ref(),
-    };
-    let mut operands = vec![x, scale];
-    operands.extend(zero);
+    let x = &aligned.x;
+    let operands = aligned.operands(cx)?;
     let types: Vec<DataType> = operands.iter().map(|operand| operand.ty.computed()).collect();
     let wide = if x.ty == DataType::F64 { DataType::F64 } else { DataType::F32 };
     let shape = x.shape.clone();
@@ -182,13 +189,8 @@ fn dequantize_linear(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 }
 
 fn dequantised(cx: &mut Context, aligned: &Aligned, ty: DataType) -> Result<Tensor> {
-    let Aligned { x, scale, zero } = aligned;
-    let zero = match zero {
-        Some(zero) if is_zero(cx, zero)? => None,
-        other => other.as_ref(),
-    };
-    let mut operands = vec![x, scale];
-    operands.extend(zero);
+    let Aligned { x, scale, .. } = aligned;
+    let operands = aligned.operands(cx)?;
     let (from, scaled, wide) = (x.ty, scale.ty, ty.computed());
     cx.map_to(&operands, ty, &x.shape, |b, x| {
         let scale = converted(b, x[1], scaled.computed(), wide);

@@ -9,9 +9,10 @@ use super::quantization::{Parameters, dynamically_quantized, is_zero, saturated}
 use super::window::{Geometry, spatial};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::{Scalar, Tensor};
 

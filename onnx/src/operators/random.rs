@@ -9,9 +9,10 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, Iterator, Map, Value};
 
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::{converted, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, widened, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::{Node, Outputs, invalid, one};
 use crate::tensor::Tensor;
 

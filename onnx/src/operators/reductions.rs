@@ -6,9 +6,10 @@ use incarnate_mlir::{Builder, FloatPredicate, Map, Value};
 use super::nests::{Count, Reduction, first, map_nest, with_axes};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, wrong_type};
+use crate::kit::{maximum, minimum, wrong_type};
 use crate::node::{Node, Outputs, axes, one};
 use crate::tensor::{Scalar, Tensor};
 
@@ -165,12 +166,8 @@ fn prepared(b: &mut Builder, x: Value, form: Form, ty: DataType) -> Value {
 /// Combines an accumulator and an element. NaN remains in floats.
 fn combine(b: &mut Builder, accumulator: Value, x: Value, form: Form, ty: DataType) -> Value {
     match (form, ty.kind()) {
-        (Form::Max, Kind::Float) => b.maximumf(accumulator, x),
-        (Form::Max, Kind::Signed) => b.maxsi(accumulator, x),
-        (Form::Max, _) => b.maxui(accumulator, x),
-        (Form::Min, Kind::Float) => b.minimumf(accumulator, x),
-        (Form::Min, Kind::Signed) => b.minsi(accumulator, x),
-        (Form::Min, _) => b.minui(accumulator, x),
+        (Form::Max, kind) => maximum(b, accumulator, x, kind),
+        (Form::Min, kind) => minimum(b, accumulator, x, kind),
         (Form::Prod, Kind::Float) => b.mulf(accumulator, x),
         (Form::Prod, _) => b.muli(accumulator, x),
         (_, Kind::Float) => b.addf(accumulator, x),

@@ -3,11 +3,13 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
+use super::positions::clamped_integer;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::{Scalar, Tensor};
 
@@ -251,11 +253,7 @@ fn as_work(b: &mut Builder, weight: Value, work: DataType) -> Value {
 /// Converts an index from data to one within a tensor.
 fn clamped(b: &mut Builder, index: Value, extent: Value) -> Value {
     let index = if b.element_of(index) == Element::I64 { index } else { b.extsi(index, Element::I64) };
-    let extent = b.index_cast(extent, Element::I64);
-    let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
-    let last = b.subi(extent, one);
-    let lesser = b.minsi(index, last);
-    let within = b.maxsi(lesser, zero);
+    let within = clamped_integer(b, index, extent);
     b.index_cast(within, Element::Index)
 }
 

@@ -6,9 +6,9 @@ use incarnate_mlir::{Element, Expression, IntPredicate, Iterator, Map};
 use super::attention_core::Heads;
 use super::{Lowering, Row, onnx};
 use crate::context::Context;
+use crate::convert::{narrowed, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{narrowed, widened};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 

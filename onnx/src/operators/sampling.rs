@@ -9,9 +9,10 @@ use super::products::settled;
 use super::window::{Geometry, covered, explicit_pads, kernel_shape, spatial, strides_and_dilations};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::{converted, read, wrong_type};
+use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 

@@ -9,6 +9,7 @@ use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
+use crate::kit::{maximum, minimum};
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
 use crate::tensor::Tensor;
 
@@ -46,16 +47,12 @@ impl Reduction {
             (Reduction::None, _) => update,
             (Reduction::Add, Kind::Float) => b.addf(before, update),
             (Reduction::Mul, Kind::Float) => b.mulf(before, update),
-            (Reduction::Max, Kind::Float) => b.maximumf(before, update),
-            (Reduction::Min, Kind::Float) => b.minimumf(before, update),
             (Reduction::Add | Reduction::Max, Kind::Bool) => b.ori(before, update),
             (Reduction::Mul | Reduction::Min, Kind::Bool) => b.andi(before, update),
             (Reduction::Add, _) => b.addi(before, update),
             (Reduction::Mul, _) => b.muli(before, update),
-            (Reduction::Max, Kind::Signed) => b.maxsi(before, update),
-            (Reduction::Min, Kind::Signed) => b.minsi(before, update),
-            (Reduction::Max, Kind::Unsigned) => b.maxui(before, update),
-            (Reduction::Min, Kind::Unsigned) => b.minui(before, update),
+            (Reduction::Max, kind) => maximum(b, before, update, kind),
+            (Reduction::Min, kind) => minimum(b, before, update, kind),
         }
     }
 }

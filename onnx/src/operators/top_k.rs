@@ -6,9 +6,10 @@ use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, M
 use super::nests::{Loops, Output, Reduction, first, map_nest, nest, only_integer};
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, others, read, wrong_type};
+use crate::kit::{others, read, wrong_type};
 use crate::node::{Node, Outputs, axis, invalid};
 use crate::tensor::{Item, Scalar, Tensor};
 

@@ -9,9 +9,9 @@ use super::fourier::scalar;
 use super::tables::table;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::kit::converted;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
 use crate::tensor::Tensor;
 

@@ -5,8 +5,8 @@ use incarnate_mlir::{Builder, FloatPredicate, Iterator, Map, Value};
 
 use super::{Kind, Recurrence, check_rank};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::dim::Dim;
-use crate::kit::converted;
 use crate::node::{Node, Outputs, invalid};
 use crate::tensor::Tensor;
 

@@ -3,12 +3,14 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, Iterator, Map, Value};
 
+use super::super::positions::clamped_integer;
 use super::coordinates::{Emitted, Filter, Known, Line, Numbers, Rounding, Transform, nearest, origin, tap};
 use super::{AxisLine, Interpolation, Number, Options};
 use crate::context::Context;
+use crate::convert::{converted, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
-use crate::kit::{converted, widened, wrong_type};
+use crate::kit::wrong_type;
 use crate::node::invalid;
 use crate::operators::tables::table;
 use crate::tensor::{Scalar, Tensor};
@@ -91,11 +93,7 @@ fn float(b: &mut Builder, index: Value, element: Element) -> Value {
 /// Converts a whole number to an index below an extent.
 fn clamped(b: &mut Builder, number: Value, extent: Value) -> Value {
     let position = b.fptosi(number, Element::I64);
-    let extent = b.index_cast(extent, Element::I64);
-    let (zero, one) = (b.int(0, Element::I64), b.int(1, Element::I64));
-    let last = b.subi(extent, one);
-    let lesser = b.minsi(position, last);
-    let within = b.maxsi(lesser, zero);
+    let within = clamped_integer(b, position, extent);
     b.trunci(within, Element::I32)
 }
 
@@ -452,6 +450,36 @@ fn to_work(b: &mut Builder, element: Value, ty: DataType, work: DataType) -> Val
     converted(b, wide, ty.computed(), work)
 }
 
+/// The operands of a pass along an axis.
+struct Pass {
+    /// The shape of the result.
+    shape: Vec<Dim>,
+    indices: Value,
+    factors: Value,
+    value: Value,
+}
+
+impl Pass {
+    fn of(cx: &mut Context, x: &Tensor, axis: usize, weights: &Weights, work: DataType) -> Result<Pass> {
+        let mut shape = x.shape.clone();
+        if let (Some(extent), Some(length)) = (shape.get_mut(axis), weights.indices.shape.get(1)) {
+            *extent = length.clone();
+        }
+        cx.check_shape(work, &shape)?;
+        let (indices, factors) = (cx.value(&weights.indices)?, cx.value(&weights.weights)?);
+        Ok(Pass { shape, indices, factors, value: cx.value(x)? })
+    }
+
+    /// The position along the axis that a table holds, among those of the other dimensions, and the element there, as sums have it.
+    fn element(&self, b: &mut Builder, at: &mut [Value], axis: usize, index: Value, types: [DataType; 2]) -> Value {
+        if let Some(position) = at.get_mut(axis) {
+            *position = b.index_cast(index, Element::Index);
+        }
+        let element = b.extract(self.value, at);
+        to_work(b, element, types[0], types[1])
+    }
+}
+
 /// Adds a few weighted elements for each position.
 fn unrolled(
     cx: &mut Context,
@@ -462,71 +490,51 @@ fn unrolled(
     work: DataType,
 ) -> Result<Tensor> {
     let rank = x.rank();
-    let mut shape = x.shape.clone();
-    if let (Some(extent), Some(length)) = (shape.get_mut(axis), weights.indices.shape.get(1)) {
-        *extent = length.clone();
-    }
-    cx.check_shape(work, &shape)?;
-    let (indices, factors) = (cx.value(&weights.indices)?, cx.value(&weights.weights)?);
-    let value = cx.value(x)?;
+    let pass = Pass::of(cx, x, axis, weights, work)?;
     let row = |k: i64| Map::new(rank, vec![Expression::constant(k), Expression::dimension(axis)]);
     let (mut operands, mut maps) = (Vec::new(), Vec::new());
     for k in 0..count {
-        operands.extend([indices, factors]);
+        operands.extend([pass.indices, pass.factors]);
         maps.extend([row(k), row(k)]);
     }
     maps.push(Map::identity(rank));
-    let extents = cx.extents(&shape);
+    let extents = cx.extents(&pass.shape);
     let empty = cx.b.empty(&extents, work.element());
     let iterators = vec![Iterator::Parallel; rank];
-    let ty = x.ty;
+    let types = [x.ty, work];
     let result = cx.b.generic_single(&operands, empty, &maps, &iterators, |b, arguments| {
         let mut positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
         let mut sum = None;
         for pair in arguments.chunks_exact(2) {
             let [index, weight] = pair else { continue };
-            if let Some(position) = positions.get_mut(axis) {
-                *position = b.index_cast(*index, Element::Index);
-            }
-            let element = b.extract(value, &positions);
-            let element = to_work(b, element, ty, work);
+            let element = pass.element(b, &mut positions, axis, *index, types);
             let product = b.mulf(element, *weight);
             sum = Some(sum.map_or(product, |sum| b.addf(sum, product)));
         }
         sum.unwrap_or_else(|| b.float(0.0, work.element()))
     });
-    cx.tensor(result, work, shape)
+    cx.tensor(result, work, pass.shape)
 }
 
 /// Adds weighted elements for each position in a loop.
 fn looped(cx: &mut Context, x: &Tensor, axis: usize, weights: &Weights, work: DataType) -> Result<Tensor> {
     let rank = x.rank();
-    let mut shape = x.shape.clone();
-    if let (Some(extent), Some(length)) = (shape.get_mut(axis), weights.indices.shape.get(1)) {
-        *extent = length.clone();
-    }
-    cx.check_shape(work, &shape)?;
-    let (indices, factors) = (cx.value(&weights.indices)?, cx.value(&weights.weights)?);
-    let value = cx.value(x)?;
+    let pass = Pass::of(cx, x, axis, weights, work)?;
     let table = Map::of(rank + 1, &[rank, axis]);
     let maps = [table.clone(), table, Map::of(rank + 1, &(0..rank).collect::<Vec<_>>())];
-    let extents = cx.extents(&shape);
+    let extents = cx.extents(&pass.shape);
     let zero = cx.b.float(0.0, work.element());
     let filled = cx.b.fill(zero, &extents);
     let mut iterators = vec![Iterator::Parallel; rank];
     iterators.push(Iterator::Reduction);
-    let ty = x.ty;
-    let result = cx.b.generic_single(&[indices, factors], filled, &maps, &iterators, |b, arguments| {
+    let types = [x.ty, work];
+    let result = cx.b.generic_single(&[pass.indices, pass.factors], filled, &maps, &iterators, |b, arguments| {
         let mut positions: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
-        if let Some(position) = positions.get_mut(axis) {
-            *position = b.index_cast(arguments[0], Element::Index);
-        }
-        let element = b.extract(value, &positions);
-        let element = to_work(b, element, ty, work);
+        let element = pass.element(b, &mut positions, axis, arguments[0], types);
         let product = b.mulf(element, arguments[1]);
         b.addf(arguments[2], product)
     });
-    cx.tensor(result, work, shape)
+    cx.tensor(result, work, pass.shape)
 }
 
 #[cfg(test)]
