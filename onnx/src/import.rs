@@ -69,7 +69,7 @@ struct Names<'m> {
 }
 
 /// What a function of the model is called with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Frame<'m> {
     opsets: &'m [proto::OperatorSet],
     /// The attributes of the call, which nodes of a function refer to.
@@ -217,14 +217,12 @@ impl<'m> Import<'m> {
     }
 
     fn lowered(&mut self, proto: &'m proto::Node, name: String) -> Result<Outputs> {
-        let Some(frame) = self.frames.last().cloned() else { return Err(Error::internal("no function is imported")) };
-        let domain = if proto.domain == "ai.onnx" { "" } else { &*proto.domain };
+        let Some(frame) = self.frames.last() else { return Err(Error::internal("no function is imported")) };
+        let domain = proto::plain_domain(&proto.domain);
         let function = self.model.proto.functions.iter().find(|function| {
             function.name == proto.op_type && function.domain == proto.domain && function.overload == proto.overload
         });
-        let opset =
-            frame.opsets.iter().find(|set| set.domain == domain || domain.is_empty() && set.domain == "ai.onnx");
-        let version = opset.map_or(1, |set| set.version);
+        let version = proto::version_of(frame.opsets, domain);
         let row = operators::find(domain, &proto.op_type, version);
         if function.is_none() && row.is_none() {
             let domain = if domain.is_empty() { String::new() } else { format!(" of the domain {domain}") };

@@ -40,8 +40,8 @@ impl Extent {
     }
 }
 
-/// A function that has been imported.
-struct Imported<'m> {
+/// A function of the module: that of the model, or one of its variants for several shapes.
+struct Variant<'m> {
     name: String,
     inputs: Vec<Input<'m>>,
     results: Vec<Output<'m>>,
@@ -91,7 +91,7 @@ impl<'m> Import<'m> {
         options: &Options,
         name: &str,
         is_public: bool,
-    ) -> Result<Imported<'m>> {
+    ) -> Result<Variant<'m>> {
         self.add_initializers(graph, &options.inputs)?;
         let inputs = self.inputs(graph, options)?;
         let outputs: Vec<&'m str> = if options.outputs.is_empty() {
@@ -126,12 +126,12 @@ impl<'m> Import<'m> {
             results.push(Output { name, ty: tensor.ty, mlir: tensor.mlir_type(), is_argument });
             values.push(value);
         }
-        let imported = Imported { name: name.to_owned(), inputs, results };
+        let imported = Variant { name: name.to_owned(), inputs, results };
         self.end(function, &imported, &values, is_public);
         Ok(imported)
     }
 
-    fn end(&mut self, function: incarnate_mlir::Function, imported: &Imported<'m>, values: &[Value], is_public: bool) {
+    fn end(&mut self, function: incarnate_mlir::Function, imported: &Variant<'m>, values: &[Value], is_public: bool) {
         if !is_public {
             self.cx.b.end_function(function, values, &[], &[]);
             return;
@@ -143,7 +143,7 @@ impl<'m> Import<'m> {
 
     /// Adds the public function that calls the first variant whose extents are those of the arguments; the last variant is called where
     /// no other is, and the call fails where its extents are others.
-    fn choice(&mut self, name: &str, mut functions: Vec<Imported<'m>>) -> Result<Vec<Input<'m>>> {
+    fn choice(&mut self, name: &str, mut functions: Vec<Variant<'m>>) -> Result<Vec<Input<'m>>> {
         let Some(last) = functions.pop() else { return invalid("there is no variant") };
         let mut inputs: Vec<Input<'m>> = Vec::new();
         for (index, input) in last.inputs.iter().enumerate() {
@@ -169,19 +169,13 @@ impl<'m> Import<'m> {
         let arguments = function.arguments.clone();
         let types: Vec<Type> = results.iter().map(|result| result.mlir.clone()).collect();
         let values = self.called(&functions, &last, &arguments, &types);
-        let imported = Imported { name: name.to_owned(), inputs, results };
+        let imported = Variant { name: name.to_owned(), inputs, results };
         self.end(function, &imported, &values, true);
         Ok(imported.inputs)
     }
 
     /// Emits the calls of variants, nested.
-    fn called(
-        &mut self,
-        first: &[Imported<'m>],
-        last: &Imported<'m>,
-        arguments: &[Value],
-        types: &[Type],
-    ) -> Vec<Value> {
+    fn called(&mut self, first: &[Variant<'m>], last: &Variant<'m>, arguments: &[Value], types: &[Type]) -> Vec<Value> {
         let Some((function, rest)) = first.split_first() else {
             let fits = self.fits(last, arguments);
             self.cx.b.assert(fits, "the shapes of the arguments are those of no variant");
@@ -198,7 +192,7 @@ impl<'m> Import<'m> {
     }
 
     /// Returns whether arguments have the constant extents of a function.
-    fn fits(&mut self, function: &Imported<'m>, arguments: &[Value]) -> Value {
+    fn fits(&mut self, function: &Variant<'m>, arguments: &[Value]) -> Value {
         let mut fits = self.cx.b.int(1, Element::I1);
         for (input, argument) in function.inputs.iter().zip(arguments) {
             for (index, extent) in input.extents.iter().enumerate() {
@@ -212,7 +206,7 @@ impl<'m> Import<'m> {
         fits
     }
 
-    fn call_variant(&mut self, function: &Imported<'m>, arguments: &[Value], types: &[Type]) -> Vec<Value> {
+    fn call_variant(&mut self, function: &Variant<'m>, arguments: &[Value], types: &[Type]) -> Vec<Value> {
         let own = self::types(&function.inputs);
         let arguments: Vec<Value> =
             arguments.iter().zip(&own).map(|(argument, ty)| self.cx.b.cast_to(*argument, ty)).collect();
@@ -384,7 +378,7 @@ fn find_name<'m>(graph: &'m proto::Graph, name: &str) -> Result<&'m str> {
     }
 }
 
-impl Imported<'_> {
+impl Variant<'_> {
     /// Writes the types with the names and signs that the model has.
     fn declaration(&self) -> String {
         let typed = |name: &str, ty: DataType, mlir: &Type| format!("%{}: {}", QuotedName(name), outer_type(ty, mlir));

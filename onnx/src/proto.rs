@@ -27,6 +27,16 @@ pub(crate) struct OperatorSet {
     pub(crate) version: i64,
 }
 
+/// Returns a domain, which is empty for ONNX's own.
+pub(crate) fn plain_domain(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// Returns the version of the operator set of a plain domain; 1 if none is imported.
+pub(crate) fn version_of(sets: &[OperatorSet], domain: &str) -> i64 {
+    sets.iter().find(|set| plain_domain(&set.domain) == domain).map_or(1, |set| set.version)
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Graph {
     #[prost(message, repeated, tag = "1")]

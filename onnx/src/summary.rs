@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::data_type::DataType;
 use crate::model::{Model, tensors_of, tensors_of_nodes};
 use crate::operators;
-use crate::proto;
+use crate::proto::{self, plain_domain, version_of};
 
 /// Inputs, outputs, operators and weights of a model. Its text has a line for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ impl Model {
         });
         let (parameters, bytes) =
             sizes.fold((0_u64, 0_u64), |sum, size| (sum.0.saturating_add(size.0), sum.1.saturating_add(size.1)));
-        let version = |domain: &str| {
-            proto.opset_import.iter().find(|set| plain(&set.domain) == domain).map_or(1, |set| set.version)
-        };
         let operators = counts.into_iter().map(|((domain, name), count)| {
-            let is_function =
-                proto.functions.iter().any(|function| plain(&function.domain) == domain && function.name == name);
-            let is_supported = is_function || operators::find(domain, name, version(domain)).is_some();
+            let is_function = proto
+                .functions
+                .iter()
+                .any(|function| plain_domain(&function.domain) == domain && function.name == name);
+            let is_supported =
+                is_function || operators::find(domain, name, version_of(&proto.opset_import, domain)).is_some();
             let name = if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") };
             (name, count, is_supported)
         });
@@ -69,7 +69,7 @@ impl Model {
                 .opset_import
                 .iter()
                 .map(|set| {
-                    (if plain(&set.domain).is_empty() { "ai.onnx" } else { &set.domain }.to_owned(), set.version)
+                    (if plain_domain(&set.domain).is_empty() { "ai.onnx" } else { &set.domain }.to_owned(), set.version)
                 })
                 .collect(),
             inputs,
@@ -81,15 +81,10 @@ impl Model {
     }
 }
 
-/// Returns a domain, which is empty for ONNX's own.
-fn plain(domain: &str) -> &str {
-    if domain == "ai.onnx" { "" } else { domain }
-}
-
 /// Counts the operators of nodes, and of the graphs in them.
 fn count<'m>(nodes: &'m [proto::Node], counts: &mut BTreeMap<(&'m str, &'m str), usize>) {
     for node in nodes {
-        *counts.entry((plain(&node.domain), &node.op_type)).or_default() += 1;
+        *counts.entry((plain_domain(&node.domain), &node.op_type)).or_default() += 1;
         for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()) {
             count(&graph.node, counts);
         }

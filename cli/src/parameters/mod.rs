@@ -163,10 +163,7 @@ fn value_of(text: &str) -> Result<HostTensor> {
 
 /// Writes the archive, and prints its contents.
 fn write(index: &ParameterIndex, path: &Path, alignment: u64, out: &mut Console) -> Result<()> {
-    let mut file = AtomicFile::create(path, false)?;
-    let written = ArchiveWriter::new(index).with_alignment(alignment).and_then(|writer| writer.write(&mut file));
-    written.context(|| format!("writing '{}'", path.display()))?;
-    file.commit()?;
+    store(ArchiveWriter::new(index).with_alignment(alignment), path)?;
     let mut written = ParameterIndex::new();
     written.add_file(path, FileAccess::Map)?;
     list::list(&[(String::new(), written)], &[], out)
@@ -176,8 +173,13 @@ fn write(index: &ParameterIndex, path: &Path, alignment: u64, out: &mut Console)
 pub(super) fn archive(from: &Path, path: &Path) -> Result<()> {
     let mut index = ParameterIndex::new();
     index.add_file(from, FileAccess::Map)?;
+    store(Ok(ArchiveWriter::new(&index)), path)
+}
+
+/// Writes an archive; the file is there as a whole or not at all.
+fn store(writer: Result<ArchiveWriter<'_>>, path: &Path) -> Result<()> {
     let mut file = AtomicFile::create(path, false)?;
-    let written = ArchiveWriter::new(&index).write(&mut file);
+    let written = writer.and_then(|writer| writer.write(&mut file));
     written.context(|| format!("writing '{}'", path.display()))?;
     file.commit()
 }

@@ -118,6 +118,7 @@ mod tests {
 pub(super) fn contains_any(path: &Path, words: &[&[u8]]) -> io::Result<bool> {
     const PIECE: usize = 1 << 16;
     let longest = words.iter().map(|word| word.len()).max().unwrap_or(0);
+    let starts: Vec<u8> = words.iter().filter_map(|word| word.first().copied()).collect();
     let mut file = File::open(path)?;
     // The end of the piece before, in which a word may begin, and the piece.
     let mut bytes: Vec<u8> = Vec::with_capacity(PIECE + longest);
@@ -128,7 +129,6 @@ pub(super) fn contains_any(path: &Path, words: &[&[u8]]) -> io::Result<bool> {
             return Ok(false);
         }
         let is_word = |at: usize| words.iter().any(|word| bytes.get(at..at + word.len()) == Some(*word));
-        let starts: Vec<u8> = words.iter().filter_map(|word| word.first().copied()).collect();
         if bytes.iter().enumerate().any(|(at, byte)| starts.contains(byte) && is_word(at)) {
             return Ok(true);
         }
