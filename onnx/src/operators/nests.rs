@@ -219,17 +219,6 @@ pub(super) fn along(cx: &mut Context, tensor: &Tensor, shape: &[Dim], dimensions
     Ok(Map::new(shape.len(), expressions))
 }
 
-/// Inserts extents of 1 where axes were reduced.
-pub(super) fn with_axes(cx: &mut Context, reduced: &Tensor, axes: &[usize]) -> Result<Tensor> {
-    let mut shape = reduced.shape.clone();
-    let mut sorted = axes.to_vec();
-    sorted.sort_unstable();
-    for axis in sorted {
-        shape.insert(axis.min(shape.len()), Dim::constant(1));
-    }
-    cx.reshape(reduced, &shape)
-}
-
 /// Returns the only element of a tensor of integers.
 pub(super) fn only_integer(cx: &mut Context, tensor: &Tensor, what: &str) -> Result<Dim> {
     let vector = cx.reshape(tensor, &[Dim::constant(1)])?;

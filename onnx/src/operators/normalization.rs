@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Map, Value};
 
-use super::nests::{Count, Operand, Reduction, aligned, along, map_nest, with_axes};
+use super::nests::{Count, Operand, Reduction, aligned, along, map_nest};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::convert::converted;
@@ -235,7 +235,7 @@ fn layer(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
 pub(super) fn stashed(cx: &mut Context, node: &Node<'_>, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     let ty = data_type(node.int_or("stash_type", 1))?;
     let cast = cx.cast(x, ty)?;
-    with_axes(cx, &cast, axes)
+    cx.unsqueeze(&cast, axes)
 }
 
 /// Divides by the root of the mean of squares of the dimensions from `axis` on.

@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, FloatPredicate, IntPredicate, Value};
 
-use super::nests::{Reduction, first, with_axes};
+use super::nests::{Reduction, first};
 use super::reductions::working_type;
 use super::{Row, onnx};
 use crate::context::Context;
@@ -23,7 +23,7 @@ fn arg(cx: &mut Context, node: &Node<'_>, is_greatest: bool) -> Result<Outputs> 
     if node.int_or("keepdims", 1) == 0 {
         return one(position);
     }
-    one(with_axes(cx, &position, &[axis])?)
+    one(cx.unsqueeze(&position, &[axis])?)
 }
 
 /// Returns the position of the first or the last of the extreme elements along an axis, which the result does not have. The first

@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, FloatPredicate, Map, Value};
 
-use super::nests::{Count, Reduction, first, map_nest, with_axes};
+use super::nests::{Count, Reduction, first, map_nest};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::convert::converted;
@@ -86,7 +86,7 @@ pub(super) fn reduce(cx: &mut Context, x: &Tensor, axes: &[usize], keeps: bool, 
             compute(cx, x, &Map::identity(x.rank()), &reduction, form)?
         }
     };
-    if keeps { with_axes(cx, &reduced, axes) } else { Ok(reduced) }
+    if keeps { cx.unsqueeze(&reduced, axes) } else { Ok(reduced) }
 }
 
 /// Returns the type that a reduction of a type is computed with.
