@@ -277,6 +277,8 @@ pub enum BailOut {
     Buffer(u32),
     /// A value of an inner loop is used after it without being carried.
     Escapes(Value),
+    /// Its iterations run one after the other: loops within it are nests of their own.
+    Sequential,
     /// It exceeds the limits on loops, instructions or views.
     Size,
 }
@@ -298,6 +300,9 @@ impl fmt::Display for BailOut {
                 write!(f, "the buffer of the access at {offset:#x} is not loop-invariant")
             }
             BailOut::Escapes(value) => write!(f, "v{} is used after the inner loop that defines it", value.0),
+            BailOut::Sequential => {
+                f.write_str("its iterations run one after the other; loops within it are nests of their own")
+            }
             BailOut::Size => f.write_str("it is too large"),
         }
     }

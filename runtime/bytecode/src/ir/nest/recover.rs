@@ -15,6 +15,7 @@ use crate::ir::op::{Edge, Op, Terminator};
 use crate::ir::value::{Block, Type, Value};
 
 mod form;
+mod sequential;
 mod split;
 mod test;
 
@@ -42,14 +43,10 @@ pub(super) fn nests(function: &Function) -> Nests {
             taken[index] = true;
             continue;
         }
-        let recovery = || Recovery::new(function, (&graph, &loops), &positions, index);
-        let mut first = recovery();
-        // Results of divisions may be more than indices: then a loop that could be several is one.
-        let nest = match first.nest(index, true) {
-            Err(reason) if !first.splits.is_empty() => recovery().nest(index, false).map_err(|_| reason),
-            nest => nest,
-        };
-        match nest {
+        match nest(function, (&graph, &loops), &positions, index) {
+            Ok(nest) if sequential::divides(function, (&graph, &loops), &positions, (index, &nest)) => {
+                nests.rejected.push((Block(found.header), BailOut::Sequential));
+            }
             Ok(nest) => {
                 taken[index] = true;
                 nests.found.push(nest);
@@ -59,6 +56,22 @@ pub(super) fn nests(function: &Function) -> Nests {
     }
     zeros::mark(&mut nests.found, function, &graph, &loops, &dominators);
     nests
+}
+
+/// The nest of a loop.
+fn nest(
+    function: &Function,
+    (graph, loops): (&Graph, &Loops),
+    positions: &Positions,
+    index: usize,
+) -> Result<Nest, BailOut> {
+    let recovery = || Recovery::new(function, (graph, loops), positions, index);
+    let mut first = recovery();
+    // Results of divisions may be more than indices: then a loop that could be several is one.
+    match first.nest(index, true) {
+        Err(reason) if !first.splits.is_empty() => recovery().nest(index, false).map_err(|_| reason),
+        nest => nest,
+    }
 }
 
 /// A loop of which only the structure is known.

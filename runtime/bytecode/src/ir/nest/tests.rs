@@ -131,6 +131,24 @@ fn in_order(body: &str) -> InOrder {
 
 const TEST: &str = "vm.cmp.lt.i64.s %i12:13, %i10:11";
 
+/// A store and a loop within a loop: `r0[i] = i`, then `r1[j] = i + j` for all `j`.
+#[test]
+fn loops_within_a_sequential_loop_are_nests() {
+    let store = "  %i5 = vm.trunc.i64.i32 %i16:17\n  vm.buffer.store.i32 %i5, %r1, %i16:17\n";
+    let around = "  %i5 = vm.trunc.i64.i32 %i12:13\n  vm.buffer.store.i32 %i5, %r0, %i12:13\n";
+    let body = nested(store, around);
+    let (function, nests) = (function(&body), nests(&body));
+    assert_eq!(nests.rejected.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [BailOut::Sequential]);
+    let [nest] = &nests.found[..] else { panic!("{nests:#?}") };
+    let schedule = Schedule::of(&function, nest, &Needed::of(&function, nest), Order::Bytecode);
+    assert!(matches!(schedule, Schedule::Strips(_)) && nest.loops.len() == 1, "{schedule:?}");
+    // Without a schedule for the inner loop, all is one nest.
+    let strided = store
+        .replace("%i16:17\n  vm.buffer.store", "%i16:17\n  %i18:19 = vm.mul.i64 %i16:17, %i14:15\n  vm.buffer.store");
+    let strided = strided.replace("%r1, %i16:17", "%r1, %i18:19");
+    assert_eq!(in_order(&nested(&strided, around)), InOrder::Imperfect);
+}
+
 /// Two loops of 16 iterations, %i12:13 and in it %i16:17; %i18:19 is twice the outer one's. `behind` follows the inner loop.
 pub(super) fn nested(inner: &str, behind: &str) -> String {
     format!(
