@@ -73,7 +73,8 @@ impl CompilerArguments {
     /// Returns how a model is compiled for a target.
     fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
-        CompileOptions { flags, import: ImportOptions { dims, shapes, inputs, outputs }, ..target.into() }
+        let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
+        CompileOptions { flags, import, ..target.into() }
     }
 }
 

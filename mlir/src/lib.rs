@@ -23,6 +23,7 @@ mod affine;
 mod arith;
 mod builder;
 mod constant;
+mod flow;
 mod function;
 mod linalg;
 mod linalg_ext;

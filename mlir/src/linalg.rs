@@ -178,20 +178,43 @@ impl Builder {
 
     /// A named operation, which adds to its output.
     pub fn kernel(&mut self, kernel: Kernel, inputs: &[Value], output: Value, window: Option<&Window>) -> Value {
-        let (name, count, is_windowed) = kernel.row();
-        if inputs.len() != count || window.is_some() != is_windowed {
-            self.fail(format!("linalg.{name} of {}", self.types_of(inputs)));
-        }
         let attributes = window.map(|window| {
             let vector = |numbers: &[i64]| format!("dense<[{}]> : tensor<{}xi64>", list(numbers), numbers.len());
             format!(" {{dilations = {}, strides = {}}}", vector(&window.dilations), vector(&window.strides))
         });
+        if window.is_some() != kernel.row().2 {
+            self.fail(format!("linalg.{} with another window than it has", kernel.row().0));
+        }
+        self.named(kernel, inputs, output, &attributes.unwrap_or_default())
+    }
+
+    /// A kernel without a window within a dispatch for VMVX, whose code generation must not divide the kernel's `loops` loops among workgroups.
+    /// The first one of a dispatch names the pipeline of the code generation.
+    pub fn whole_kernel(
+        &mut self,
+        kernel: Kernel,
+        operands: ([Value; 2], Value),
+        loops: usize,
+        is_first: bool,
+    ) -> Value {
+        let config = format!("lowering_config = #iree_cpu.lowering_config<distribution = [{}]>", list(&vec![0; loops]));
+        let attributes = match is_first {
+            true => format!(
+                " {{compilation_info = #iree_codegen.compilation_info<{config}, \
+                 translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>}}"
+            ),
+            false => format!(" {{{config}}}"),
+        };
+        self.named(kernel, &operands.0, operands.1, &attributes)
+    }
+
+    fn named(&mut self, kernel: Kernel, inputs: &[Value], output: Value, attributes: &str) -> Value {
+        let (name, count, _) = kernel.row();
+        if inputs.len() != count {
+            self.fail(format!("linalg.{name} of {}", self.types_of(inputs)));
+        }
         let ty = self.type_of(output).clone();
-        let text = format!(
-            "linalg.{name}{} ins({}) outs({output} : {ty}) -> {ty}",
-            attributes.unwrap_or_default(),
-            self.typed(inputs)
-        );
+        let text = format!("linalg.{name}{attributes} ins({}) outs({output} : {ty}) -> {ty}", self.typed(inputs));
         self.operation(ty, &text)
     }
 }

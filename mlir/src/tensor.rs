@@ -276,11 +276,7 @@ impl Builder {
         if extents.is_empty() {
             return x;
         }
-        let index = Type::Scalar(Element::Index);
-        let opaque: Vec<Value> = extents
-            .iter()
-            .map(|extent| self.operation(index.clone(), &format!("util.optimization_barrier {extent} : index")))
-            .collect();
+        let opaque: Vec<Value> = extents.iter().map(|extent| self.opaque(*extent)).collect();
         let (before, after) = (list(&extents), list(&opaque));
         self.operation(ty.clone(), &format!("flow.tensor.reshape {x} : {ty}{{{before}}} -> {ty}{{{after}}}"))
     }

@@ -47,3 +47,27 @@ fn regions_are_indented_and_end_with_their_values() {
                     scf.yield %1 : f32\n    }\n    return %3 : f32\n";
     assert!(text.contains(expected), "{text}");
 }
+
+#[test]
+fn dispatch_regions_have_the_extents_of_their_results() {
+    let row = Type::tensor(&[None, Some(4)], Element::F32);
+    let mut b = Builder::new();
+    let function = b.function("f", &[row, Type::Scalar(Element::Index)]);
+    let [x, rows] = function.arguments[..] else { panic!("two arguments") };
+    b.open_region();
+    let y = b.elementwise(&[x], Element::F32, |b, x| b.addf(x[0], x[0]));
+    let region = b.close_region();
+    let extents = vec![Extent::Value(rows), Extent::Constant(4)];
+    let results = b.dispatch_region(&[extents], (region, vec![y]));
+    b.end_function(function, &results, &[], &[]);
+    let text = b.finish().unwrap();
+    assert!(text.contains("flow.dispatch.region -> (tensor<?x4xf32>{%1}) {"), "{text}");
+    assert!(text.contains(&format!("flow.return {y} : tensor<?x4xf32>")), "{text}");
+    // Extents that do not fit the type.
+    let mut b = Builder::new();
+    let function = b.function("f", &[Type::tensor(&[None], Element::F32)]);
+    b.open_region();
+    let region = b.close_region();
+    b.dispatch_region(&[vec![Extent::Constant(4)]], (region, function.arguments.clone()));
+    assert!(b.finish().unwrap_err().0.contains("the extents of tensor<?xf32> are 4"));
+}

@@ -1,4 +1,4 @@
-//! `import MODEL.onnx FOLDER [--dim=NAME=N]... [--shape=INPUT=1x3]... [--outputs=A,B]`: writes FOLDER/model.mlir, and FOLDER/model.safetensors if the
+//! `import MODEL.onnx FOLDER [--target=portable] [--dim=NAME=N]... [--shape=INPUT=1x3]... [--outputs=A,B]`: writes FOLDER/model.mlir, and FOLDER/model.safetensors if the
 //! model has weights.
 
 use std::fs::{self, File};
@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let (name, shape) = value.rsplit_once('=').ok_or("--shape=INPUT=1x3")?;
                 options.shapes.push((name.to_owned(), shape.split('x').map(str::parse).collect::<Result<_, _>>()?));
             }
+            "--target" => options.is_portable = value == "portable",
             "--inputs" => options.inputs = names(),
             "--outputs" => options.outputs = names(),
             _ => return Err(format!("unknown flag {flag}").into()),

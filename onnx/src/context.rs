@@ -86,6 +86,8 @@ pub(crate) struct Context {
     pub(crate) remarks: Vec<String>,
     /// The number of random operators so far, which have streams of their own.
     pub(crate) random: u64,
+    /// See [`crate::Options::is_portable`].
+    pub(crate) is_portable: bool,
 }
 
 impl Context {
@@ -99,6 +101,7 @@ impl Context {
             keys: HashMap::new(),
             remarks: Vec::new(),
             random: 0,
+            is_portable: false,
         }
     }
 

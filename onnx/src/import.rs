@@ -29,6 +29,9 @@ pub struct Options {
     pub inputs: Vec<String>,
     /// Tensors of the graph that are the outputs, in place of the model's.
     pub outputs: Vec<String>,
+    /// The module is compiled for VMVX alone. Then all steps of a small recurrence are one dispatch, with a lowering configuration of that
+    /// target; otherwise nothing of the module depends on the target.
+    pub is_portable: bool,
 }
 
 /// An imported model.
@@ -117,6 +120,7 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         folded: 0,
         expanded: 0,
     };
+    import.cx.is_portable = options.is_portable;
     let dynamic = import.function_of(graph, options)?;
     let (nodes, folded, expanded) = (import.nodes, import.folded, import.expanded);
     let Context { b, weights, mut remarks, .. } = import.cx;

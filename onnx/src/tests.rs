@@ -307,3 +307,22 @@ fn functions_that_multiply_nodes_end_the_import() {
     };
     assert!(error(&whole("F7", vec![own]), &Options::default()).contains("call each other"));
 }
+
+/// `GRU` of 3 elements with initial states, of 4 sequences and a number of steps that is known when it runs.
+#[test]
+fn steps_of_a_small_recurrence_are_one_dispatch_of_portable_modules() {
+    let gru = with_int(node("GRU", &["x", "w", "r", "", "", "h"], &["y"]), "hidden_size", 3);
+    let inputs = vec![value("x", 1, "s,4,2"), value("w", 1, "1,9,2"), value("r", 1, "1,9,3"), value("h", 1, "1,4,3")];
+    let model = model(graph(inputs, vec![gru], vec![value("y", 1, "s,1,4,3")]));
+    let portable = Options { is_portable: true, ..Options::default() };
+    let text_of = |options: &Options| imported(&model, options).unwrap().mlir;
+    let (on_host, in_dispatch) = (text_of(&Options::default()), text_of(&portable));
+    assert_eq!((on_host.matches("scf.for").count(), on_host.matches("flow.dispatch.region").count()), (1, 0));
+    assert_eq!((in_dispatch.matches("scf.for").count(), in_dispatch.matches("flow.dispatch.region").count()), (1, 1));
+    // One product of a dispatch names the pipeline.
+    assert_eq!(in_dispatch.matches("translation_info = ").count(), 1, "{in_dispatch}");
+    assert_eq!(in_dispatch.matches("lowering_config = ").count(), 2, "{in_dispatch}");
+    // A batch that is not known stays on the host.
+    let dims = vec![("s".to_owned(), 5)];
+    assert!(text_of(&Options { dims, ..portable }).contains("flow.dispatch.region -> (tensor<6x4x3xf32>)"));
+}

@@ -33,7 +33,10 @@ fn models() -> Vec<(&'static str, &'static [u8])> {
 /// Returns MLIR, or the line of an error.
 fn imported(bytes: Bytes) -> Result<String, String> {
     let model = Model::decode(bytes, "nowhere").map_err(|error| error.to_string())?;
-    import(&model, &Options::default()).map(|imported| imported.mlir).map_err(|error| error.to_string())
+    let portable = import(&model, &Options { is_portable: true, ..Options::default() });
+    let any = import(&model, &Options::default());
+    assert_eq!(portable.as_ref().err().map(ToString::to_string), any.as_ref().err().map(ToString::to_string));
+    any.map(|imported| imported.mlir).map_err(|error| error.to_string())
 }
 
 #[test]

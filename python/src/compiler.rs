@@ -36,7 +36,7 @@ pub(crate) fn compile(
     outputs: Vec<String>,
 ) -> PyResult<Compiled> {
     let target: Target = target.parse().map_err(|error| invalid_argument(py, format!("target: {error}")))?;
-    let import = ImportOptions { dims, shapes, inputs, outputs };
+    let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
     let options = CompileOptions { flags, import, ..target.into() };
     let mut notes = Vec::new();
     let compiled = py.detach(|| match ModelFormat::of(&model)? {

@@ -2,6 +2,7 @@
 
 mod activation;
 mod cell;
+mod dispatch;
 mod quantized;
 
 use incarnate_bytecode::Result;
@@ -183,8 +184,8 @@ impl Recurrence {
         }
         let mut last: Vec<Vec<Tensor>> = vec![Vec::new(); self.kind.states()];
         for (index, is_reverse) in reverse.iter().enumerate() {
-            let direction = self.direction(cx, node, index, *is_reverse)?;
-            let (next, states) = self.repeat(cx, &direction, &shape, sequence)?;
+            let mut direction = self.direction(cx, node, index, *is_reverse)?;
+            let (next, states) = self.repeat(cx, &mut direction, &shape, sequence)?;
             sequence = next;
             for (list, state) in last.iter_mut().zip(states) {
                 list.push(cx.unsqueeze(&state, &[0])?);
@@ -301,13 +302,16 @@ impl Recurrence {
     fn repeat(
         &self,
         cx: &mut Context,
-        direction: &Direction,
+        direction: &mut Direction,
         shape: &[Dim; 4],
         sequence: Option<Value>,
     ) -> Result<(Option<Value>, Vec<Tensor>)> {
         let [steps, _, batch, hidden] = shape;
         let own = [batch.clone(), hidden.clone()];
         let lengths = self.lengths(cx, steps)?;
+        if lengths.is_none() && self.is_one_dispatch(cx, shape) {
+            return self.repeat_in_dispatch(cx, direction, shape, sequence);
+        }
         let states = self.first_states(cx, direction, &own, lengths.as_ref())?;
         let last = steps.minus(&Dim::constant(1));
         let position = |iteration: &Dim| if direction.is_reverse { last.minus(iteration) } else { iteration.clone() };

@@ -183,6 +183,7 @@ impl Compiler {
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, weights } = options;
+        let import = &ImportOptions { is_portable: *target == Target::Portable, ..import.clone() };
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;

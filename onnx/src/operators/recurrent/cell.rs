@@ -4,7 +4,7 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, Expression, IntPredicate, Iterator, Map, Value};
 
 use super::activation::{Activation, activations};
-use super::{Kind, multiplied, quantized, start};
+use super::{Kind, dispatch, multiplied, quantized, start};
 use crate::context::Context;
 use crate::dim::Dim;
 use crate::node::{Node, invalid};
@@ -27,6 +27,8 @@ pub(super) struct Cell {
     /// The bias of the state that a `GRU` resets: [H].
     hidden_bias: Option<Tensor>,
     pub(super) is_quantized: bool,
+    /// The steps are one dispatch.
+    pub(super) is_in_dispatch: bool,
 }
 
 /// Which sequences have ended: those whose lengths are not greater than the position.
@@ -37,7 +39,7 @@ pub(super) struct Mask {
     pub(super) position: Value,
 }
 
-/// An operand of the loop nest over the elements of the state, and how it is read.
+/// An operand of the loop nest over the elements of the state, and how it is read. Of one sequence in a dispatch, nothing has the dimension B.
 enum Operand {
     /// [B,H].
     Own(Value),
@@ -52,15 +54,18 @@ enum Operand {
 }
 
 impl Operand {
-    fn parts(&self) -> (Value, Map) {
-        let (b, h) = (Expression::dimension(0), Expression::dimension(1));
-        match self {
-            Operand::Own(value) => (*value, Map::new(2, vec![b, h])),
-            Operand::Gate(value, index) => (*value, Map::new(2, vec![b, Expression::constant(*index), h])),
-            Operand::Row(value, index) => (*value, Map::new(2, vec![Expression::constant(*index), h])),
-            Operand::Vector(value) => (*value, Map::new(2, vec![h])),
-            Operand::Sequence(value) => (*value, Map::new(2, vec![b])),
-        }
+    /// Returns the value and the positions that are read, in a nest over the dimensions of a state.
+    fn parts(&self, rank: usize) -> (Value, Map) {
+        let batch: Vec<Expression> = (1..rank).map(|_| Expression::dimension(0)).collect();
+        let element = Expression::dimension(rank.saturating_sub(1));
+        let (value, results) = match self {
+            Operand::Own(value) => (*value, [batch, vec![element]].concat()),
+            Operand::Gate(value, index) => (*value, [batch, vec![Expression::constant(*index), element]].concat()),
+            Operand::Row(value, index) => (*value, vec![Expression::constant(*index), element]),
+            Operand::Vector(value) => (*value, vec![element]),
+            Operand::Sequence(value) => (*value, batch),
+        };
+        (value, Map::new(rank, results))
     }
 }
 
@@ -76,7 +81,13 @@ impl Cell {
             peepholes: None,
             hidden_bias: None,
             is_quantized: false,
+            is_in_dispatch: false,
         })
+    }
+
+    /// Calls a function for each tensor that steps read.
+    pub(super) fn for_each_tensor(&mut self, mut call: impl FnMut(&mut Tensor) -> Result<()>) -> Result<()> {
+        self.weights.iter_mut().chain(&mut self.peepholes).chain(&mut self.hidden_bias).try_for_each(&mut call)
     }
 
     /// Returns the numbers of gates whose products are computed together.
@@ -125,26 +136,34 @@ impl Cell {
         states: &[Tensor],
         mask: Option<Mask>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
-        match (self.kind, products, &*self.weights, states) {
-            (Kind::Rnn, [product], [r], [h]) => self.rnn(cx, product, r, h, mask),
-            (Kind::Gru, [product], [r], [h]) => self.gru_linear_first(cx, product, r, h, mask),
-            (Kind::Gru, [product, last], [r, s], [h]) => self.gru(cx, (product, last), (r, s), h, mask),
-            (Kind::Lstm, [product], [r], [h, c]) => self.lstm(cx, product, r, (h, c), mask),
+        match (self.kind, products, states) {
+            (Kind::Rnn, [product], [h]) => self.rnn(cx, product, h, mask),
+            (Kind::Gru, [product], [h]) => self.gru_linear_first(cx, product, h, mask),
+            (Kind::Gru, [product, last], [h]) => self.gru(cx, (product, last), h, mask),
+            (Kind::Lstm, [product], [h, c]) => self.lstm(cx, product, (h, c), mask),
             _ => invalid("a recurrent operator has other inputs than it takes"),
         }
     }
 
-    /// The product of the state with weights, added to that of the inputs: [B,G,H].
-    fn gates(&self, cx: &mut Context, h: &Tensor, r: &Tensor, product: &Tensor) -> Result<Value> {
+    /// The product of the state with the weights of a group, added to that of the inputs: [B,G,H].
+    fn gates(&self, cx: &mut Context, h: &Tensor, group: usize, product: &Tensor) -> Result<Value> {
+        let Some(r) = self.weights.get(group) else { return invalid("a group of gates has no weights") };
         let rounded = if self.is_quantized { Some(quantized::rounded(cx, h, true)?) } else { None };
-        let sum = multiplied(cx, rounded.as_ref().unwrap_or(h), r, product)?;
+        let h = rounded.as_ref().unwrap_or(h);
+        let sum = match self.is_in_dispatch {
+            true => dispatch::multiplied(cx, h, r, product, group == 0)?,
+            false => multiplied(cx, h, r, product)?,
+        };
         self.split(cx, &sum, h)
     }
 
+    /// Splits the last dimension into those of gates and of elements.
     fn split(&self, cx: &mut Context, sum: &Tensor, h: &Tensor) -> Result<Value> {
-        let [batch, hidden] = &*h.shape else { return invalid("a state has not the rank 2") };
-        let gates = sum.shape.get(1).map(|width| width.floor_div(hidden)).unwrap_or_else(|| Dim::constant(1));
-        let split = cx.reshape(sum, &[batch.clone(), gates, hidden.clone()])?;
+        let (Some(hidden), Some((width, batch))) = (h.shape.last(), sum.shape.split_last()) else {
+            return invalid("a state has no dimension");
+        };
+        let gates = [width.floor_div(hidden), hidden.clone()];
+        let split = cx.reshape(sum, &[batch, &gates].concat())?;
         cx.value(&split)
     }
 
@@ -159,21 +178,21 @@ impl Cell {
         body: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
         let Some(first) = states.first() else { return invalid("there is no state") };
-        let (ty, shape) = (first.ty, first.shape.clone());
-        let mut parts: Vec<(Value, Map)> = operands.iter().map(Operand::parts).collect();
+        let (ty, shape, rank) = (first.ty, first.shape.clone(), first.rank());
+        let mut parts: Vec<(Value, Map)> = operands.iter().map(|operand| operand.parts(rank)).collect();
         if let Some(mask) = mask {
             for state in states {
-                parts.push(Operand::Own(cx.value(state)?).parts());
+                parts.push(Operand::Own(cx.value(state)?).parts(rank));
             }
-            parts.push(Operand::Sequence(mask.lengths).parts());
+            parts.push(Operand::Sequence(mask.lengths).parts(rank));
         }
         let count = states.len() + usize::from(mask.is_some());
         let extents = cx.extents(&shape);
         let outputs: Vec<Value> = (0..count).map(|_| cx.b.empty(&extents, ty.element())).collect();
         let (inputs, mut maps): (Vec<Value>, Vec<Map>) = parts.into_iter().unzip();
-        maps.extend(vec![Map::identity(2); count]);
+        maps.extend(vec![Map::identity(rank); count]);
         let own = operands.len();
-        let results = cx.b.generic(&inputs, &outputs, &maps, &[Iterator::Parallel; 2], |b, arguments| {
+        let results = cx.b.generic(&inputs, &outputs, &maps, &vec![Iterator::Parallel; rank], |b, arguments| {
             let mut next = body(b, arguments.get(..own).unwrap_or_default());
             if let Some(mask) = mask
                 && let Some(length) = arguments.get(own + states.len())
@@ -215,15 +234,8 @@ impl Cell {
         b.minimumf(bounded, high)
     }
 
-    fn rnn(
-        &self,
-        cx: &mut Context,
-        product: &Tensor,
-        r: &Tensor,
-        h: &Tensor,
-        mask: Option<Mask>,
-    ) -> Result<(Vec<Tensor>, Tensor)> {
-        let gates = self.gates(cx, h, r, product)?;
+    fn rnn(&self, cx: &mut Context, product: &Tensor, h: &Tensor, mask: Option<Mask>) -> Result<(Vec<Tensor>, Tensor)> {
+        let gates = self.gates(cx, h, 0, product)?;
         self.elements(cx, &[h], &[Operand::Gate(gates, 0)], mask, |b, x| vec![self.activation(b, 0, x[0])])
     }
 
@@ -232,18 +244,17 @@ impl Cell {
         &self,
         cx: &mut Context,
         (product, last): (&Tensor, &Tensor),
-        (r, s): (&Tensor, &Tensor),
         h: &Tensor,
         mask: Option<Mask>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
-        let gates = self.gates(cx, h, r, product)?;
+        let gates = self.gates(cx, h, 0, product)?;
         let state = cx.value(h)?;
         let operands = [Operand::Gate(gates, 1), Operand::Own(state)];
         let (_, reset) = self.elements(cx, &[h], &operands, None, |b, x| {
             let reset = self.activation(b, 0, x[0]);
             vec![b.mulf(reset, x[1])]
         })?;
-        let hidden = self.gates(cx, &reset, s, last)?;
+        let hidden = self.gates(cx, &reset, 1, last)?;
         let operands = [Operand::Gate(gates, 0), Operand::Gate(hidden, 0), Operand::Own(state)];
         self.elements(cx, &[h], &operands, mask, |b, x| {
             let (z, hidden) = (self.activation(b, 0, x[0]), self.activation(b, 1, x[1]));
@@ -256,12 +267,11 @@ impl Cell {
         &self,
         cx: &mut Context,
         product: &Tensor,
-        r: &Tensor,
         h: &Tensor,
         mask: Option<Mask>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
         let zeros = start(cx, None, &product.shape.clone(), product.ty)?;
-        let own = self.gates(cx, h, r, &zeros)?;
+        let own = self.gates(cx, h, 0, &zeros)?;
         let inputs = self.split(cx, product, h)?;
         let state = cx.value(h)?;
         let mut operands = vec![Operand::Own(state)];
@@ -290,11 +300,10 @@ impl Cell {
         &self,
         cx: &mut Context,
         product: &Tensor,
-        r: &Tensor,
         (h, c): (&Tensor, &Tensor),
         mask: Option<Mask>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
-        let gates = self.gates(cx, h, r, product)?;
+        let gates = self.gates(cx, h, 0, product)?;
         let mut operands: Vec<Operand> = (0..4).map(|index| Operand::Gate(gates, index)).collect();
         operands.push(Operand::Own(cx.value(c)?));
         if let Some(peepholes) = &self.peepholes {
