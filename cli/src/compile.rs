@@ -115,6 +115,12 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
     };
     let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
     let target = arguments.compiler.target.clone().unwrap_or(Target::Portable);
+    if arguments.report && ModelFormat::of(model)?.is_some_and(|format| format != ModelFormat::Onnx) {
+        let model = model.display();
+        return Err(Error::invalid_argument(format!(
+            "'{model}' is no ONNX model, of whose import --report is: leave it out"
+        )));
+    }
     // Before the compilation: a model that changes meanwhile is not the source of the module.
     let source = Source::of(model)?;
     let mut options = arguments.compiler.options(target.clone(), flags);

@@ -183,14 +183,21 @@ impl Compiler {
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, weights } = options;
-        let import = &ImportOptions { is_portable: *target == Target::Portable, ..import.clone() };
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
+        let is_onnx = format == ModelFormat::Onnx;
+        if !is_onnx && (weights.is_some() || *import != ImportOptions::default()) {
+            return Err(Error::invalid_argument(format!(
+                "'{}' is no ONNX model, and --dim, --shape, --inputs, --outputs and --parameters are for the import of those: leave them out",
+                model.display()
+            )));
+        }
+        let import = &ImportOptions { is_portable: is_onnx && *target == Target::Portable, ..import.clone() };
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
         let names_files = weights.is_some()
             || key::flags_name_files(flags)
-            || format != ModelFormat::Onnx && with_path(key::model_names_files(model), "reading", model)?;
+            || !is_onnx && with_path(key::model_names_files(model), "reading", model)?;
         let job = Job { model, format, arguments: &arguments, import, weights: weights.as_deref(), names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
