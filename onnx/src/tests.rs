@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod training;
+
 use std::fs;
 
 use prost::Message as _;
@@ -78,6 +80,7 @@ fn error(model: &proto::Model, options: &Options) -> String {
 
 const F32: i32 = 1;
 const I64: i32 = 7;
+const BOOL: i32 = 9;
 
 /// Flattens all but the first extent by arithmetic on the shape, as exporters do it.
 fn flattening() -> proto::Graph {
