@@ -11,6 +11,7 @@ use crate::data_type::DataType;
 use crate::dim::{Atom, Dim, Operation};
 use crate::elements::{decode, encode, stored_element};
 use crate::node::invalid;
+use crate::ranges::Facts;
 use crate::tensor::{Constant, Data, Scalar, Source, Tensor, type_of};
 
 /// Constants of up to this number of elements are part of the text; others are parameters.
@@ -70,6 +71,7 @@ struct Scope {
     asserted: HashSet<(Dim, Dim)>,
     /// Elements of tensors that were read as extents, by their positions.
     read: HashMap<(Value, i64), Dim>,
+    facts: Facts,
 }
 
 /// The state of an import.
@@ -88,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) random: u64,
     /// See [`crate::Options::is_portable`].
     pub(crate) is_portable: bool,
+    /// The node that is imported, as messages name it.
+    pub(crate) node: String,
 }
 
 impl Context {
@@ -102,6 +106,7 @@ impl Context {
             remarks: Vec::new(),
             random: 0,
             is_portable: false,
+            node: String::new(),
         }
     }
 
@@ -118,6 +123,7 @@ impl Context {
 
     /// Closes a region; its values end with it.
     pub(crate) fn close_region(&mut self) -> Region {
+        self.assert_checks();
         self.scopes.pop();
         self.b.close_region()
     }
@@ -165,6 +171,7 @@ impl Context {
                 outer.constants.extend(scope.constants);
                 outer.asserted.extend(scope.asserted);
                 outer.read.extend(scope.read);
+                outer.facts.extend(scope.facts);
             }
         }
     }
@@ -184,6 +191,16 @@ impl Context {
         }
         let last = self.scopes.len() - 1;
         &mut self.scopes[last]
+    }
+
+    /// Returns what is known of integers in the open region and in those around it.
+    pub(crate) fn facts(&self) -> impl core::iter::Iterator<Item = &Facts> {
+        self.scopes.iter().rev().map(|scope| &scope.facts)
+    }
+
+    /// Returns what is known of integers in the open region.
+    pub(crate) fn own_facts(&mut self) -> &mut Facts {
+        &mut self.scope().facts
     }
 
     /// Creates an extent whose value is known when the module runs, and which is not negative.
@@ -465,7 +482,13 @@ impl Context {
 
     fn of_elements(&mut self, tensor: &Tensor, elements: &[Scalar]) -> Result<Value> {
         let extents: Option<Vec<u64>> = tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
-        let Some(extents) = extents else { return invalid("known elements of an unknown shape") };
+        let Some(extents) = extents else {
+            if !elements.is_empty() {
+                return invalid("known elements of an unknown shape");
+            }
+            let extents = self.extents(&tensor.shape);
+            return Ok(self.b.empty(&extents, tensor.ty.element()));
+        };
         let bits: Option<Vec<u64>> = elements.iter().map(|element| encode(element, tensor.ty)).collect();
         if let Some(bits) = bits {
             return Ok(self.dense(&bits, &extents, tensor.ty));

@@ -195,6 +195,7 @@ impl<'m> Import<'m> {
         self.cx.b.set_location(Some(&name));
         let depth = self.cx.depth();
         let (names, frames) = (self.names.len(), self.frames.len());
+        let outer = core::mem::replace(&mut self.cx.node, format!("node `{name}` ({})", proto.op_type));
         match self.lowered(proto, name.clone()) {
             Ok(outputs) => {
                 let is_known =
@@ -211,12 +212,13 @@ impl<'m> Import<'m> {
                 self.frames.truncate(frames);
                 // The code is that of the import as a whole.
                 let reason = error.to_string().replacen(&format!("{}; ", error.code()), "", 1);
-                self.errors.push(format!("node `{name}` ({}): {reason}", proto.op_type));
+                self.errors.push(format!("{}: {reason}", self.cx.node));
                 for output in &proto.output {
                     self.define(output, Item::Unknown);
                 }
             }
         }
+        self.cx.node = outer;
         Ok(())
     }
 
@@ -252,7 +254,11 @@ impl<'m> Import<'m> {
         let node = Node { proto, name, inputs, attributes };
         match (function, row.map(|row| row.lower)) {
             (Some(function), _) => self.call(function, &node),
-            (None, Some(Lowering::Plain(lower))) => lower(&mut self.cx, &node),
+            (None, Some(Lowering::Plain(lower))) => {
+                let outputs = lower(&mut self.cx, &node)?;
+                self.cx.note_ranges(&node, &outputs)?;
+                Ok(outputs)
+            }
             (None, Some(Lowering::WithGraphs(lower))) => lower(self, &node),
             (None, None) => Err(Error::internal("no lowering")),
         }
