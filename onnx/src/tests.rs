@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod control;
 mod indices;
 mod training;
 
@@ -280,6 +281,15 @@ fn hostile_models_are_one_line() {
         ..graph(Vec::new(), vec![node("Relu", &["w"], &["y"])], vec![value("y", I64, "4")])
     };
     assert!(error(&model(lying), &Options::default()).contains("there are 8 bytes for"));
+}
+
+#[test]
+fn open_extents_are_not_squeezed() {
+    let squeeze =
+        graph(vec![value("x", F32, "1,n,3")], vec![node("Squeeze", &["x"], &["y"])], vec![value("y", F32, "n,3")]);
+    let text = text(&model(squeeze));
+    assert!(text.contains("-> (tensor<?x3xf32>)"), "{text}");
+    assert!(text.contains("node `the y` (Squeeze): the extent n is 1"), "{text}");
 }
 
 #[test]
