@@ -284,6 +284,19 @@ fn hostile_models_are_one_line() {
 }
 
 #[test]
+fn strided_transposed_convolutions_of_open_batches_are_dispatches_of_their_own() {
+    let convolution = |batch: &str| {
+        let mut node = node("ConvTranspose", &["x", "w"], &["y"]);
+        let strides = proto::Attribute { name: "strides".to_owned(), ints: vec![2], ..proto::Attribute::default() };
+        node.attribute.push(strides);
+        let inputs = vec![value("x", F32, &format!("{batch},3,50")), value("w", F32, "3,4,2")];
+        text(&model(graph(inputs, vec![node], vec![value("y", F32, &format!("{batch},4,100"))])))
+    };
+    assert!(convolution("n").contains("compute_barrier.start"));
+    assert!(!convolution("1").contains("compute_barrier.start"));
+}
+
+#[test]
 fn open_extents_are_not_squeezed() {
     let squeeze =
         graph(vec![value("x", F32, "1,n,3")], vec![node("Squeeze", &["x"], &["y"])], vec![value("y", F32, "n,3")]);
