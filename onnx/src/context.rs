@@ -219,6 +219,12 @@ impl Context {
         number
     }
 
+    /// Lets the call fail with the name of the node and a message where a condition is false.
+    pub(crate) fn assert(&mut self, condition: Value, message: &str) {
+        let message = if self.node.is_empty() { message.to_owned() } else { format!("{}: {message}", self.node) };
+        self.b.assert(condition, &message);
+    }
+
     /// Returns a dimension as one that is not negative: an error now if it is, or one of the call.
     pub(crate) fn nonnegative(&mut self, dim: &Dim, what: &str) -> Result<Dim> {
         match dim.as_constant() {
@@ -227,7 +233,7 @@ impl Context {
             _ => {
                 let (value, zero) = (self.index(dim), self.b.index(0));
                 let condition = self.b.cmpi(IntPredicate::SignedGreaterEqual, value, zero);
-                self.b.assert(condition, &format!("{what} is negative"));
+                self.assert(condition, &format!("{what} is negative"));
                 let name = self.text(dim);
                 Ok(self.symbol(&name, value))
             }
@@ -249,7 +255,7 @@ impl Context {
                 let has_elements = self.b.cmpi(IntPredicate::SignedGreater, extent, zero);
                 let reads_none = self.b.cmpi(IntPredicate::Equal, count, zero);
                 let fits = self.b.ori(has_elements, reads_none);
-                self.b.assert(fits, &format!("{what} has no elements, and some are read"));
+                self.assert(fits, &format!("{what} has no elements, and some are read"));
                 Ok(())
             }
         }
@@ -572,7 +578,7 @@ impl Context {
                 let (x, y) = (self.index(a), self.index(b));
                 let condition = self.b.cmpi(IntPredicate::Equal, x, y);
                 let message = format!("{what}: {} is not {}", self.text(a), self.text(b));
-                self.b.assert(condition, &message);
+                self.assert(condition, &message);
                 self.scope().asserted.insert(key);
                 Ok(())
             }

@@ -305,17 +305,22 @@ impl Context {
             self.b.ori(fits, is_empty)
         };
         let message = self.message(std::slice::from_ref(extent), accepted, what);
-        self.b.assert(fits, &message);
+        self.assert(fits, &message);
     }
 
-    /// Requires that the first positions of an extent are `count`: an error now if they are known not to be, or one of the call.
-    pub(crate) fn require_covered(&mut self, count: &Dim, extent: &Dim, what: &str) -> Result<()> {
-        if let (Some(count), Some(extent)) = (count.as_constant(), extent.as_constant())
-            && count > extent
-        {
-            return invalid(format!("{what} are {count}, and {extent} are possible"));
+    /// Requires that a count is at most an extent: an error now if it is known to be greater, or one of the call.
+    pub(crate) fn require_at_most(&mut self, count: &Dim, extent: &Dim, what: &str) -> Result<()> {
+        let difference = extent.minus(count);
+        if difference.is_nonnegative() {
+            return Ok(());
         }
-        self.require_range(&Dim::constant(0), count, extent, Accepted::Start, (count, what));
+        let message = format!("{what}: {} is more than {}", self.text(count), self.text(extent));
+        if difference.as_constant().is_some() {
+            return invalid(message);
+        }
+        let (count, extent) = (self.index(count), self.index(extent));
+        let fits = self.b.cmpi(IntPredicate::SignedLessEqual, count, extent);
+        self.assert(fits, &message);
         Ok(())
     }
 
@@ -347,7 +352,7 @@ impl Context {
             let is_outside = b.extui(is_outside, Element::I32);
             b.ori(x[1], is_outside)
         });
-        let message = self.message(extents, accepted, what);
+        let message = format!("{}: {}", self.node, self.message(extents, accepted, what));
         self.own_facts().checks.push(Check { flag, message });
         Ok(())
     }
@@ -358,7 +363,7 @@ impl Context {
             [only] => format!("elements are {only}"),
             several => format!("tuples are ({})", several.join(", ")),
         };
-        format!("{}: an element of {what} is out of range; valid {valid}", self.node)
+        format!("an element of {what} is out of range; valid {valid}")
     }
 
     /// Names the accepted positions.

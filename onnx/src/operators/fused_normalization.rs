@@ -113,7 +113,7 @@ fn embed(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         Some(positioned) => require_rows(cx, positioned, positions, "`position_ids`")?,
         None => {
             if let (Some(length), Some(rows)) = (ids.shape.get(1), positions.shape.first()) {
-                cx.require_covered(length, rows, "the positions of the sequence")?;
+                cx.require_at_most(length, rows, "the length of the sequence, and the number of positions")?;
             }
         }
     }

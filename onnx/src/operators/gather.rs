@@ -292,6 +292,7 @@ fn reverse_sequence(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         cx.require_equal(extent, length, "the number of lengths")?;
     }
     let extent = extent_of(x, time)?;
+    cx.require_positions(lengths, &extent.plus(&Dim::constant(1)), Accepted::Start, "`sequence_lens`")?;
     let value = cx.value(x)?;
     let extent = cx.index(&extent);
     let is_unsigned = lengths.ty.is_unsigned();

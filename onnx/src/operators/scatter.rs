@@ -210,6 +210,10 @@ fn tensor_scatter(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return one(cache.clone());
     }
     cx.require_elements(&steps, &cache.count(), "the update")?;
+    if let (Some(firsts), false) = (node.optional(2)?, is_circular) {
+        let ends = length.minus(&steps).plus(&Dim::constant(1));
+        cx.require_positions(firsts, &ends, Accepted::Start, "`write_indices`")?;
+    }
     let firsts = match node.optional(2)? {
         Some(firsts) => Some((cx.value(firsts)?, firsts.ty.is_unsigned())),
         None => None,

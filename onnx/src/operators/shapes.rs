@@ -274,11 +274,8 @@ fn require_kept(cx: &mut Context, extent: &Dim) {
     let (value, unit) = (cx.index(extent), cx.b.index(1));
     let is_kept = cx.b.cmpi(IntPredicate::NotEqual, value, unit);
     let text = cx.text(extent);
-    let message = format!(
-        "{}: the extent {text} is 1, and without axes it would be removed: --dim= and --shape= fix it",
-        cx.node
-    );
-    cx.b.assert(is_kept, &message);
+    let message = format!("the extent {text} is 1, and without axes it would be removed: --dim= and --shape= fix it");
+    cx.assert(is_kept, &message);
 }
 
 /// Inserts dimensions where data say: their number is known.

@@ -102,15 +102,15 @@ fn differing<'m>(import: &mut Import<'m>, node: &Node<'m>, condition: Value, dif
     };
     import.restore(&checkpoint);
     let error = errors.first().map_or(&*reason, |error| &**error);
-    let text = format!("node `{}` (If): what follows `{other}` cannot be imported: {error}", node.name);
+    let text = format!("what follows `{other}` cannot be imported: {error}");
     let is_kept = if kept == "then_branch" {
         condition
     } else {
         let truth = import.cx.b.int(1, Element::I1);
         import.cx.b.xori(condition, truth)
     };
-    import.cx.b.assert(is_kept, &text);
-    import.cx.remarks.push(format!("{text}; a call fails that would choose it"));
+    import.cx.assert(is_kept, &text);
+    import.cx.remarks.push(format!("{}: {text}; a call fails that would choose it", import.cx.node));
     import.graph(node.graph(kept)?, Vec::new())
 }
 
