@@ -264,7 +264,6 @@ impl Builder {
     /// Returns a tensor whose dynamic extents the compiler does not relate to others: `flow.tensor.reshape` to extents behind
     /// `util.optimization_barrier`.
     pub fn with_opaque_extents(&mut self, x: Value) -> Value {
-        let ty = self.type_of(x).clone();
         let extents: Vec<Value> = self
             .extents(x)
             .into_iter()
@@ -277,7 +276,18 @@ impl Builder {
             return x;
         }
         let opaque: Vec<Value> = extents.iter().map(|extent| self.opaque(*extent)).collect();
-        let (before, after) = (list(&extents), list(&opaque));
+        self.with_extents(x, &opaque)
+    }
+
+    /// `flow.tensor.reshape` of a tensor to the same constant extents and other dynamic ones, which have the same number of elements.
+    pub fn with_extents(&mut self, x: Value, dynamic: &[Value]) -> Value {
+        let ty = self.type_of(x).clone();
+        let extents: Vec<Extent> =
+            self.extents(x).into_iter().filter(|extent| matches!(extent, Extent::Value(_))).collect();
+        if extents.len() != dynamic.len() {
+            self.fail(format!("flow.tensor.reshape of {ty} to {} dynamic extents", dynamic.len()));
+        }
+        let (before, after) = (list(&extents), list(dynamic));
         self.operation(ty.clone(), &format!("flow.tensor.reshape {x} : {ty}{{{before}}} -> {ty}{{{after}}}"))
     }
 

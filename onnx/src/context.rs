@@ -11,6 +11,7 @@ use crate::data_type::DataType;
 use crate::dim::{Atom, Dim, Operation};
 use crate::elements::{decode, encode, stored_element};
 use crate::node::invalid;
+use crate::ranges::Facts;
 use crate::tensor::{Constant, Data, Scalar, Source, Tensor, type_of};
 
 /// Constants of up to this number of elements are part of the text; others are parameters.
@@ -70,6 +71,7 @@ struct Scope {
     asserted: HashSet<(Dim, Dim)>,
     /// Elements of tensors that were read as extents, by their positions.
     read: HashMap<(Value, i64), Dim>,
+    facts: Facts,
 }
 
 /// The state of an import.
@@ -88,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) random: u64,
     /// See [`crate::Options::is_portable`].
     pub(crate) is_portable: bool,
+    /// The node that is imported, as messages name it.
+    pub(crate) node: String,
 }
 
 impl Context {
@@ -102,6 +106,7 @@ impl Context {
             remarks: Vec::new(),
             random: 0,
             is_portable: false,
+            node: String::new(),
         }
     }
 
@@ -118,6 +123,7 @@ impl Context {
 
     /// Closes a region; its values end with it.
     pub(crate) fn close_region(&mut self) -> Region {
+        self.assert_checks();
         self.scopes.pop();
         self.b.close_region()
     }
@@ -165,6 +171,7 @@ impl Context {
                 outer.constants.extend(scope.constants);
                 outer.asserted.extend(scope.asserted);
                 outer.read.extend(scope.read);
+                outer.facts.extend(scope.facts);
             }
         }
     }
@@ -186,6 +193,16 @@ impl Context {
         &mut self.scopes[last]
     }
 
+    /// Returns what is known of integers in the open region and in those around it.
+    pub(crate) fn facts(&self) -> impl core::iter::Iterator<Item = &Facts> {
+        self.scopes.iter().rev().map(|scope| &scope.facts)
+    }
+
+    /// Returns what is known of integers in the open region.
+    pub(crate) fn own_facts(&mut self) -> &mut Facts {
+        &mut self.scope().facts
+    }
+
     /// Creates an extent whose value is known when the module runs, and which is not negative.
     pub(crate) fn symbol(&mut self, name: &str, value: Value) -> Dim {
         Dim::symbol(self.add_symbol(name, value))
@@ -202,6 +219,12 @@ impl Context {
         number
     }
 
+    /// Lets the call fail with the name of the node and a message where a condition is false.
+    pub(crate) fn assert(&mut self, condition: Value, message: &str) {
+        let message = if self.node.is_empty() { message.to_owned() } else { format!("{}: {message}", self.node) };
+        self.b.assert(condition, &message);
+    }
+
     /// Returns a dimension as one that is not negative: an error now if it is, or one of the call.
     pub(crate) fn nonnegative(&mut self, dim: &Dim, what: &str) -> Result<Dim> {
         match dim.as_constant() {
@@ -210,7 +233,7 @@ impl Context {
             _ => {
                 let (value, zero) = (self.index(dim), self.b.index(0));
                 let condition = self.b.cmpi(IntPredicate::SignedGreaterEqual, value, zero);
-                self.b.assert(condition, &format!("{what} is negative"));
+                self.assert(condition, &format!("{what} is negative"));
                 let name = self.text(dim);
                 Ok(self.symbol(&name, value))
             }
@@ -232,7 +255,7 @@ impl Context {
                 let has_elements = self.b.cmpi(IntPredicate::SignedGreater, extent, zero);
                 let reads_none = self.b.cmpi(IntPredicate::Equal, count, zero);
                 let fits = self.b.ori(has_elements, reads_none);
-                self.b.assert(fits, &format!("{what} has no elements, and some are read"));
+                self.assert(fits, &format!("{what} has no elements, and some are read"));
                 Ok(())
             }
         }
@@ -465,7 +488,13 @@ impl Context {
 
     fn of_elements(&mut self, tensor: &Tensor, elements: &[Scalar]) -> Result<Value> {
         let extents: Option<Vec<u64>> = tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
-        let Some(extents) = extents else { return invalid("known elements of an unknown shape") };
+        let Some(extents) = extents else {
+            if !elements.is_empty() {
+                return invalid("known elements of an unknown shape");
+            }
+            let extents = self.extents(&tensor.shape);
+            return Ok(self.b.empty(&extents, tensor.ty.element()));
+        };
         let bits: Option<Vec<u64>> = elements.iter().map(|element| encode(element, tensor.ty)).collect();
         if let Some(bits) = bits {
             return Ok(self.dense(&bits, &extents, tensor.ty));
@@ -549,7 +578,7 @@ impl Context {
                 let (x, y) = (self.index(a), self.index(b));
                 let condition = self.b.cmpi(IntPredicate::Equal, x, y);
                 let message = format!("{what}: {} is not {}", self.text(a), self.text(b));
-                self.b.assert(condition, &message);
+                self.assert(condition, &message);
                 self.scope().asserted.insert(key);
                 Ok(())
             }

@@ -359,6 +359,7 @@ impl Dim {
                 match (*coefficient, atoms.join("*")) {
                     (value, product) if product.is_empty() => value.to_string(),
                     (1, product) => product,
+                    (-1, product) => format!("-{product}"),
                     (value, product) => format!("{value}*{product}"),
                 }
             })

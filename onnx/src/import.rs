@@ -1,6 +1,7 @@
 //! From a graph to a function.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result};
 
@@ -71,6 +72,16 @@ struct Names<'m> {
     is_function: bool,
 }
 
+/// What is left of a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest<'m> {
+    /// The nodes that the outputs depend on.
+    nodes: Rc<[&'m proto::Node]>,
+    /// The number of nodes that are imported.
+    next: usize,
+    outputs: Rc<[&'m str]>,
+}
+
 /// What a function of the model is called with.
 #[derive(Debug)]
 struct Frame<'m> {
@@ -88,6 +99,12 @@ pub(crate) struct Import<'m> {
     frames: Vec<Frame<'m>>,
     errors: Vec<String>,
     nodes: u64,
+    /// What is left of the graphs that are imported, the innermost last.
+    rests: Vec<Rest<'m>>,
+    /// The outputs of the innermost graph, if a node has imported what was left of it.
+    finished: Option<Vec<Item>>,
+    /// The number of nodes around that have imported what was left of their graphs.
+    pub(crate) continued: usize,
     /// Nodes whose outputs are known when the model is imported.
     folded: u64,
     /// Expanded functions of the model.
@@ -117,6 +134,9 @@ pub fn import(model: &Model, options: &Options) -> Result<Imported> {
         frames: vec![Frame { opsets: &model.proto.opset_import, attributes: HashMap::new() }],
         errors: Vec::new(),
         nodes: 0,
+        rests: Vec::new(),
+        finished: None,
+        continued: 0,
         folded: 0,
         expanded: 0,
     };
@@ -173,18 +193,67 @@ impl<'m> Import<'m> {
     }
 
     /// Imports the nodes that outputs depend on.
-    pub(crate) fn run_nodes(&mut self, nodes: &'m [proto::Node], outputs: &[&str], cut: &HashSet<&str>) -> Result<()> {
+    pub(crate) fn run_nodes(
+        &mut self,
+        nodes: &'m [proto::Node],
+        outputs: &[&'m str],
+        cut: &HashSet<&str>,
+    ) -> Result<()> {
         let needed = needed(nodes, outputs, cut);
-        for (node, _) in nodes.iter().zip(needed).filter(|(_, is_needed)| *is_needed) {
+        let nodes = nodes.iter().zip(needed).filter(|(_, is_needed)| *is_needed).map(|(node, _)| node).collect();
+        self.run_rest(Rest { nodes, next: 0, outputs: outputs.into() })
+    }
+
+    /// Imports the nodes that are left of a graph.
+    pub(crate) fn run_rest(&mut self, rest: Rest<'m>) -> Result<()> {
+        let (depth, first) = (self.rests.len(), rest.next);
+        let nodes = Rc::clone(&rest.nodes);
+        self.rests.push(rest);
+        for (index, node) in nodes.iter().enumerate().skip(first) {
             self.nodes += 1;
             if self.nodes > NODES {
                 return Err(Error::resource_exhausted(format!(
                     "the model has more than {NODES} nodes, counting those of its functions each time"
                 )));
             }
+            if let Some(rest) = self.rests.last_mut() {
+                rest.next = index + 1;
+            }
             self.run_node(node)?;
+            self.rests.truncate(depth + 1);
+            if let Some(items) = self.finished.take() {
+                let outputs = self.rests.last().map(|rest| Rc::clone(&rest.outputs)).unwrap_or_default();
+                for (name, item) in outputs.iter().zip(items) {
+                    self.define(name, item);
+                }
+                break;
+            }
         }
+        self.rests.truncate(depth);
         Ok(())
+    }
+
+    /// Imports the nodes of a graph that is an attribute of a node, and then what is left of the graph of that node: returns the
+    /// outputs of the latter.
+    pub(crate) fn continued(&mut self, node: &Node<'m>, graph: &'m proto::Graph) -> Result<Vec<Item>> {
+        let Some(rest) = self.rests.last().cloned() else { return Err(Error::internal("no graph is imported")) };
+        self.names.push(Names::default());
+        self.continued += 1;
+        let items = self.graph(graph, Vec::new())?;
+        for (name, item) in node.proto.output.iter().zip(items) {
+            self.define(name, item);
+        }
+        let outputs = Rc::clone(&rest.outputs);
+        self.run_rest(rest)?;
+        let items = outputs.iter().map(|name| self.lookup(name).unwrap_or(Item::Unknown)).collect();
+        self.continued -= 1;
+        self.names.pop();
+        Ok(items)
+    }
+
+    /// Ends the graph of the node that is imported, with its outputs.
+    pub(crate) fn finish_graph(&mut self, outputs: Vec<Item>) {
+        self.finished = Some(outputs);
     }
 
     fn run_node(&mut self, proto: &'m proto::Node) -> Result<()> {
@@ -194,7 +263,8 @@ impl<'m> Import<'m> {
         };
         self.cx.b.set_location(Some(&name));
         let depth = self.cx.depth();
-        let (names, frames) = (self.names.len(), self.frames.len());
+        let (names, frames, continued) = (self.names.len(), self.frames.len(), self.continued);
+        let outer = core::mem::replace(&mut self.cx.node, format!("node `{name}` ({})", proto.op_type));
         match self.lowered(proto, name.clone()) {
             Ok(outputs) => {
                 let is_known =
@@ -209,14 +279,16 @@ impl<'m> Import<'m> {
                 self.cx.discard_regions(depth.0, depth.1);
                 self.names.truncate(names);
                 self.frames.truncate(frames);
+                self.continued = continued;
                 // The code is that of the import as a whole.
                 let reason = error.to_string().replacen(&format!("{}; ", error.code()), "", 1);
-                self.errors.push(format!("node `{name}` ({}): {reason}", proto.op_type));
+                self.errors.push(format!("{}: {reason}", self.cx.node));
                 for output in &proto.output {
                     self.define(output, Item::Unknown);
                 }
             }
         }
+        self.cx.node = outer;
         Ok(())
     }
 
@@ -252,7 +324,11 @@ impl<'m> Import<'m> {
         let node = Node { proto, name, inputs, attributes };
         match (function, row.map(|row| row.lower)) {
             (Some(function), _) => self.call(function, &node),
-            (None, Some(Lowering::Plain(lower))) => lower(&mut self.cx, &node),
+            (None, Some(Lowering::Plain(lower))) => {
+                let outputs = lower(&mut self.cx, &node)?;
+                self.cx.note_ranges(&node, &outputs)?;
+                Ok(outputs)
+            }
             (None, Some(Lowering::WithGraphs(lower))) => lower(self, &node),
             (None, None) => Err(Error::internal("no lowering")),
         }
@@ -273,7 +349,7 @@ impl<'m> Import<'m> {
             let item = node.inputs.get(index).cloned().flatten().unwrap_or(Item::Nothing);
             self.define(name, item);
         }
-        let outputs: Vec<&str> = function.output.iter().map(String::as_str).collect();
+        let outputs: Vec<&'m str> = function.output.iter().map(String::as_str).collect();
         let errors = self.errors.len();
         self.run_nodes(&function.node, &outputs, &HashSet::new())?;
         self.within(errors, &node.name);
@@ -294,7 +370,7 @@ impl<'m> Import<'m> {
         for (input, item) in graph.input.iter().zip(inputs) {
             self.define(&input.name, item);
         }
-        let outputs: Vec<&str> = graph.output.iter().map(|output| &*output.name).collect();
+        let outputs: Vec<&'m str> = graph.output.iter().map(|output| &*output.name).collect();
         self.run_nodes(&graph.node, &outputs, &HashSet::new())?;
         let results = outputs
             .iter()

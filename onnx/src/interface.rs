@@ -126,6 +126,7 @@ impl<'m> Import<'m> {
             results.push(Output { name, ty: tensor.ty, mlir: tensor.mlir_type(), is_argument });
             values.push(value);
         }
+        self.cx.assert_checks();
         let imported = Variant { name: name.to_owned(), inputs, results };
         self.end(function, &imported, &values, is_public);
         Ok(imported)

@@ -65,7 +65,7 @@ impl Context {
                 let is_equal = self.b.cmpi(IntPredicate::Equal, x, y);
                 let either = self.b.ori(is_one, other_is_one);
                 let fits = self.b.ori(either, is_equal);
-                self.b.assert(fits, &format!("shapes do not broadcast: {} and {}", self.text(a), self.text(b)));
+                self.assert(fits, &format!("shapes do not broadcast: {} and {}", self.text(a), self.text(b)));
                 // An operand with a constant extent other than 1 decides.
                 if a.as_constant().is_some() {
                     return Ok(a.clone());

@@ -31,6 +31,7 @@ mod model;
 mod node;
 mod operators;
 mod proto;
+mod ranges;
 mod rearrange;
 mod reshape;
 mod summary;

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod control;
+mod indices;
+mod training;
+
 use std::fs;
 
 use prost::Message as _;
@@ -78,6 +82,7 @@ fn error(model: &proto::Model, options: &Options) -> String {
 
 const F32: i32 = 1;
 const I64: i32 = 7;
+const BOOL: i32 = 9;
 
 /// Flattens all but the first extent by arithmetic on the shape, as exporters do it.
 fn flattening() -> proto::Graph {
@@ -276,6 +281,28 @@ fn hostile_models_are_one_line() {
         ..graph(Vec::new(), vec![node("Relu", &["w"], &["y"])], vec![value("y", I64, "4")])
     };
     assert!(error(&model(lying), &Options::default()).contains("there are 8 bytes for"));
+}
+
+#[test]
+fn strided_transposed_convolutions_of_open_batches_are_dispatches_of_their_own() {
+    let convolution = |batch: &str| {
+        let mut node = node("ConvTranspose", &["x", "w"], &["y"]);
+        let strides = proto::Attribute { name: "strides".to_owned(), ints: vec![2], ..proto::Attribute::default() };
+        node.attribute.push(strides);
+        let inputs = vec![value("x", F32, &format!("{batch},3,50")), value("w", F32, "3,4,2")];
+        text(&model(graph(inputs, vec![node], vec![value("y", F32, &format!("{batch},4,100"))])))
+    };
+    assert!(convolution("n").contains("compute_barrier.start"));
+    assert!(!convolution("1").contains("compute_barrier.start"));
+}
+
+#[test]
+fn open_extents_are_not_squeezed() {
+    let squeeze =
+        graph(vec![value("x", F32, "1,n,3")], vec![node("Squeeze", &["x"], &["y"])], vec![value("y", F32, "n,3")]);
+    let text = text(&model(squeeze));
+    assert!(text.contains("-> (tensor<?x3xf32>)"), "{text}");
+    assert!(text.contains("node `the y` (Squeeze): the extent n is 1"), "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
-use super::gather::gather;
+use super::gather::gather_valid;
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::convert::{narrowed, widened};
@@ -177,7 +177,7 @@ fn compress(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     };
     let condition = cx.slice_axis(condition, 0, &Dim::constant(0), &length.at_most(extent))?;
     let chosen = positions(cx, &condition)?;
-    one(gather(cx, &x, &chosen, axis)?)
+    one(gather_valid(cx, &x, &chosen, axis)?)
 }
 
 /// Compares two elements: -1, 0 or 1. NaN is equal to NaN, and greater than the others.
@@ -274,7 +274,7 @@ fn unique(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     } else {
         Item::Nothing
     };
-    let chosen = gather(cx, &x, &indices, axis)?;
+    let chosen = gather_valid(cx, &x, &indices, axis)?;
     Ok(vec![Item::Tensor(chosen), Item::Tensor(indices), Item::Tensor(inverse), counts])
 }
 

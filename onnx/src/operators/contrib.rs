@@ -1,7 +1,7 @@
 //! `GatherBlockQuantized` and `CDist` of com.microsoft.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, Expression, IntPredicate, Iterator, Map, Value};
+use incarnate_mlir::{Builder, Element, Expression, Iterator, Map, Value};
 
 use super::positions;
 use super::{Lowering, Row};
@@ -11,6 +11,7 @@ use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::Tensor;
 
 pub(super) const ROWS: &[Row] = &[
@@ -82,6 +83,8 @@ fn gather_quantized(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         *last = last.times(&Dim::constant(packed.count));
     }
     let Some(extent) = shape.get(gathered).cloned() else { return invalid("there is no such axis") };
+    cx.require_positions(indices, &extent, Accepted::BothEnds, "`indices`")?;
+    cx.require_elements(&extent, &indices.count(), "the dimension of a gather")?;
     shape.splice(gathered..=gathered, indices.shape.iter().cloned());
     let rank = indices.rank();
     let (positions, extent, factors) = (cx.value(indices)?, cx.index(&extent), cx.value(scales)?);
@@ -89,7 +92,8 @@ fn gather_quantized(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let output = cx.generate(&shape, ty, |b, at| {
         let behind = gathered + rank;
         let index = read(b, positions, at.get(gathered..behind).unwrap_or_default(), index_ty);
-        let (index, is_within) = counted(b, index, extent);
+        let index = b.index_cast(index, Element::Index);
+        let index = positions::within(b, index, extent);
         let mut source: Vec<Value> = at.get(..gathered).unwrap_or_default().to_vec();
         source.push(index);
         source.extend(at.get(behind..).unwrap_or_default());
@@ -106,19 +110,9 @@ fn gather_quantized(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         number = b.subi(number, zero);
         let factor = read(b, factors, &group, ty);
         let number = b.sitofp(number, ty.computed().element());
-        let product = b.mulf(number, factor);
-        let nothing = b.float(0.0, ty.computed().element());
-        b.select(is_within, product, nothing)
+        b.mulf(number, factor)
     })?;
     one(output)
-}
-
-/// Counts a negative index from the end, and clamps it. Returns whether it was within the extent, too.
-fn counted(b: &mut Builder, index: Value, extent: Value) -> (Value, Value) {
-    let index = b.index_cast(index, Element::Index);
-    let index = positions::counted(b, index, extent);
-    let is_within = b.cmpi(IntPredicate::UnsignedLess, index, extent);
-    (positions::clamped(b, index, extent), is_within)
 }
 
 /// The distances of the rows of two matrices.

@@ -80,10 +80,11 @@ fn range(cx: &mut Context, start: &Tensor, limit: &Tensor, delta: &Tensor) -> Re
         }
         None => {
             let [first, last, step] = [&first, &last, &step].map(|dim| cx.index(dim));
+            let zero = cx.b.index(0);
+            let is_valid = cx.b.cmpi(IntPredicate::NotEqual, step, zero);
+            cx.assert(is_valid, "the step of a range is 0");
             let b = &mut cx.b;
-            let (zero, one) = (b.index(0), b.index(1));
-            let is_valid = b.cmpi(IntPredicate::NotEqual, step, zero);
-            b.assert(is_valid, "the step of a range is 0");
+            let one = b.index(1);
             let is_up = b.cmpi(IntPredicate::SignedGreater, step, zero);
             let (up, down, negated) = (b.subi(last, first), b.subi(first, last), b.subi(zero, step));
             let length = b.select(is_up, up, down);

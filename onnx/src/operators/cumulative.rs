@@ -56,7 +56,7 @@ fn along_dynamic(cx: &mut Context, x: &Tensor, listed: &Dim, scan: Scan) -> Resu
     let raised = cx.b.addi(index, rank);
     let chosen = cx.b.select(is_negative, raised, index);
     let is_within = cx.b.cmpi(IntPredicate::UnsignedLess, chosen, rank);
-    cx.b.assert(is_within, &format!("the axis is not one of a tensor of rank {}", x.rank()));
+    cx.assert(is_within, &format!("the axis is not one of a tensor of rank {}", x.rank()));
     // Values that all branches use stand before them.
     let _ = cx.value(x)?;
     let _ = cx.extents(&x.shape);

@@ -1,24 +1,26 @@
 //! Dropout, which does nothing but where a model is trained.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{FloatPredicate, Value};
 
+use super::random::draw_not_less;
 use super::{Row, onnx};
 use crate::context::Context;
+use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
-use crate::node::{Node, Outputs, invalid, unsupported};
-use crate::tensor::{Data, Item, Scalar, Tensor};
+use crate::kit::wrong_type;
+use crate::node::{Node, Outputs, invalid};
+use crate::tensor::{Item, Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
     // Models of these versions that infer often do not say so.
     onnx("Dropout", 1, |cx, node| identity(cx, node, node.input(0)?.ty)),
     onnx("Dropout", 10, |cx, node| identity(cx, node, DataType::Bool)),
-    onnx("Dropout", 12, |cx, node| {
-        check(cx, node)?;
-        identity(cx, node, DataType::Bool)
-    }),
+    onnx("Dropout", 12, dropout),
 ];
+
+/// The ratio of nodes without one.
+const DEFAULT_RATIO: f64 = 0.5;
 
 /// The input, and a mask of a type that keeps all elements.
 fn identity(cx: &mut Context, node: &Node<'_>, ty: DataType) -> Result<Outputs> {
@@ -31,49 +33,59 @@ fn identity(cx: &mut Context, node: &Node<'_>, ty: DataType) -> Result<Outputs> 
     Ok(outputs)
 }
 
-/// Requires that no element is dropped: that the mode is not that of training, or the ratio is 0. The call fails where neither is known.
-fn check(cx: &mut Context, node: &Node<'_>) -> Result<()> {
-    let Some(training) = node.optional(2)? else { return Ok(()) };
-    let ratio = node.optional(1)?;
-    let is_training = match cx.elements(training)?.as_deref().map(Vec::as_slice) {
-        Some([only]) => Some(!only.as_int().is_some_and(|value| value.is(0))),
-        _ => None,
-    };
-    let is_random = match ratio {
-        None => Some(true),
-        Some(ratio) => cx.floats(ratio)?.map(|values| values.iter().any(|value| *value != 0.0)),
-    };
-    match (is_training, is_random) {
-        (Some(false), _) | (_, Some(false)) => return Ok(()),
-        (Some(true), Some(true)) => return unsupported("dropout with a random mask, as in training"),
-        _ => {}
+/// Dropout whose mode is an input: that of training drops elements with the probability `ratio`, and scales the others.
+fn dropout(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
+    let x = node.input(0)?;
+    if !x.ty.is_float() {
+        return wrong_type(x.ty);
     }
-    let truth = cx.b.int(1, DataType::Bool.element());
-    let trains = match is_training {
-        Some(_) => truth,
-        None => only(cx, training)?,
+    let training = match node.optional(2)? {
+        Some(training) if !is_known(cx, training, 0.0)? => scalar(cx, training, "training_mode")?,
+        _ => return identity(cx, node, DataType::Bool),
     };
-    let drops = match ratio {
-        Some(ratio) if is_random.is_none() => {
-            let value = only(cx, ratio)?;
-            let wide = crate::convert::widened(&mut cx.b, value, ratio.ty);
-            let zero = cx.b.float(0.0, ratio.ty.computed().element());
-            cx.b.cmpf(FloatPredicate::UnorderedNotEqual, wide, zero)
-        }
-        _ => truth,
+    let ratio = match node.optional(1)? {
+        Some(ratio) if is_known(cx, ratio, 0.0)? => return identity(cx, node, DataType::Bool),
+        Some(ratio) => scalar(cx, ratio, "ratio")?,
+        None => Tensor::of_elements(DataType::F32, Vec::new(), vec![Scalar::Float(DEFAULT_RATIO)]),
     };
-    let both = cx.b.andi(trains, drops);
-    let fits = cx.b.xori(both, truth);
-    cx.b.assert(fits, "dropout with a random mask, as in training, is not supported");
-    Ok(())
+    if training.ty != DataType::Bool || !ratio.ty.is_float() {
+        return invalid("the mode of dropout is a Boolean, and the ratio a float");
+    }
+    if let Some([ratio]) = cx.floats(&ratio)?.as_deref()
+        && !(0.0..1.0).contains(ratio)
+    {
+        return invalid(format!("the ratio {ratio} is not from 0 to below 1"));
+    }
+    // A ratio of 0 keeps all elements, as the mode without training does.
+    let ty = ratio.ty;
+    let ratio = cx.map(&[&ratio, &training], ty, |b, x| {
+        let zero = b.float(0.0, ty.computed().element());
+        b.select(x[1], x[0], zero)
+    })?;
+    let mask = draw_not_less(cx, node.int_or("seed", 0), &x.shape, &ratio)?;
+    let (from, to) = (ty.computed(), x.ty.computed());
+    let y = cx.map_to(&[x, &mask, &ratio], x.ty, &x.shape, |b, x| {
+        let one = b.float(1.0, from.element());
+        let kept = b.subf(one, x[2]);
+        let scale = b.divf(one, kept);
+        let scale = converted(b, scale, from, to);
+        let scaled = b.mulf(x[0], scale);
+        let zero = b.float(0.0, to.element());
+        b.select(x[1], scaled, zero)
+    })?;
+    Ok(vec![Item::Tensor(y), Item::Tensor(mask)])
 }
 
-/// Returns the only element of a tensor.
-fn only(cx: &mut Context, tensor: &Tensor) -> Result<Value> {
-    if !tensor.shape.iter().all(|dim| dim.is(1)) || !matches!(tensor.data, Data::Value(_)) {
-        return invalid("the mode and the ratio of dropout have one element each");
+/// Returns whether the elements of a tensor are known to be a number.
+fn is_known(cx: &Context, tensor: &Tensor, number: f64) -> Result<bool> {
+    Ok(cx.floats(tensor)?.is_some_and(|values| values.iter().all(|value| *value == number)))
+}
+
+/// Returns the only element of a tensor as a scalar.
+fn scalar(cx: &mut Context, tensor: &Tensor, name: &str) -> Result<Tensor> {
+    if !tensor.shape.iter().all(|dim| dim.is(1)) {
+        let shape = cx.shape_text(&tensor.shape);
+        return invalid(format!("`{name}` has the shape {shape}, and one element is expected"));
     }
-    let value = cx.value(tensor)?;
-    let zero = cx.b.index(0);
-    Ok(cx.b.extract(value, &vec![zero; tensor.rank()]))
+    cx.reshape(tensor, &[])
 }

@@ -73,7 +73,7 @@ fn check(cx: &mut Context, masks: &[Value], count: usize) {
     }
     let wanted = cx.b.index(i64::try_from(count).unwrap_or(i64::MAX));
     let fits = cx.b.cmpi(IntPredicate::Equal, sum, wanted);
-    cx.b.assert(fits, "an axis is not one of the tensor, or is named twice");
+    cx.assert(fits, "an axis is not one of the tensor, or is named twice");
 }
 
 /// Returns the extents that are not reduced, in order.

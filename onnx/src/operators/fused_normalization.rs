@@ -12,6 +12,7 @@ use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one};
+use crate::ranges::Accepted;
 use crate::tensor::{Item, Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -107,6 +108,18 @@ fn embed(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     };
     let mut shape = ids.shape.clone();
     shape.push(width);
+    require_rows(cx, ids, words, "`input_ids`")?;
+    match node.optional(8)? {
+        Some(positioned) => require_rows(cx, positioned, positions, "`position_ids`")?,
+        None => {
+            if let (Some(length), Some(rows)) = (ids.shape.get(1), positions.shape.first()) {
+                cx.require_at_most(length, rows, "the length of the sequence, and the number of positions")?;
+            }
+        }
+    }
+    if let Some((ids, table)) = segments {
+        require_rows(cx, ids, table, "`segment_ids`")?;
+    }
     let mut tables = vec![Table::new(cx, words)?, Table::new(cx, positions)?];
     let mut operands = vec![(ids, aligned_rows(cx, ids, &shape)?)];
     let positioned = node.optional(8)?;
@@ -144,6 +157,14 @@ fn embed(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let normalized = normalization.apply(cx, &sum)?;
     let lengths = lengths(cx, ids, node.optional(7)?)?;
     Ok(vec![Item::Tensor(normalized.result), Item::Tensor(lengths), Item::Tensor(sum)])
+}
+
+/// Requires that positions are those of rows of a table.
+fn require_rows(cx: &mut Context, ids: &Tensor, table: &Tensor, what: &str) -> Result<()> {
+    match table.shape.first() {
+        Some(rows) => cx.require_positions(ids, rows, Accepted::Start, what),
+        None => invalid("a table without rows"),
+    }
 }
 
 /// Returns the map of a matrix to the first two dimensions of a shape.

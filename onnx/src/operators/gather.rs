@@ -3,12 +3,13 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Iterator, Map, Value};
 
-use super::positions::{check_position, check_positions, clamped, index_of, known_position, replaced, within};
+use super::positions::{clamped, index_of, known_position, replaced, within};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -61,7 +62,13 @@ fn extent_of(x: &Tensor, axis: usize) -> Result<Dim> {
 /// Reads slices along an axis, which `indices` stands in for.
 pub(super) fn gather(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
     let extent = extent_of(x, axis)?;
-    check_positions(cx, indices, &extent)?;
+    cx.require_positions(indices, &extent, Accepted::BothEnds, "`indices`")?;
+    gather_valid(cx, x, indices, axis)
+}
+
+/// [`gather`] with indices that are within the extent.
+pub(super) fn gather_valid(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
+    let extent = extent_of(x, axis)?;
     let shape = replaced(&x.shape, axis, &indices.shape);
     if let Some(known) = gather_known(cx, x, indices, axis, &shape)? {
         return Ok(known);
@@ -126,7 +133,6 @@ fn gather_one(cx: &mut Context, x: &Tensor, elements: &[Scalar], axis: usize, sh
     let ([element], Some(extent)) = (elements, x.shape.get(axis)) else { return Ok(None) };
     let Some(position) = element.as_int().and_then(Dim::as_constant) else { return Ok(None) };
     let (zero, one) = (Dim::constant(0), Dim::constant(1));
-    cx.require_elements(extent, &one, "the dimension of a gather")?;
     let position = Dim::constant(position);
     let offset = if position.is_nonnegative() {
         position.at_most(&extent.minus(&one)).at_least(&zero)
@@ -140,7 +146,7 @@ fn gather_one(cx: &mut Context, x: &Tensor, elements: &[Scalar], axis: usize, sh
 /// Reads an element for each of `indices`, at the same position but along an axis.
 fn gather_elements(cx: &mut Context, x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
     let extent = extent_of(x, axis)?;
-    check_positions(cx, indices, &extent)?;
+    cx.require_positions(indices, &extent, Accepted::BothEnds, "`indices`")?;
     if indices.rank() != x.rank() {
         return invalid("the positions have another rank than the tensor");
     }
@@ -221,9 +227,6 @@ pub(super) fn depth(indices: &Tensor, rank: usize) -> Result<usize> {
 
 /// Reads slices at tuples of positions.
 fn gather_nd(cx: &mut Context, x: &Tensor, indices: &Tensor, batches: usize) -> Result<Tensor> {
-    if !indices.ty.is_int() {
-        return unsupported(format!("positions of type {} are not supported", indices.ty.name()));
-    }
     let depth = depth(indices, x.rank() - batches)?;
     let outer = indices.rank() - 1;
     for (own, other) in x.shape.iter().zip(&indices.shape).take(batches) {
@@ -232,12 +235,10 @@ fn gather_nd(cx: &mut Context, x: &Tensor, indices: &Tensor, batches: usize) -> 
     let mut shape: Vec<Dim> = indices.shape.iter().take(outer).cloned().collect();
     shape.extend(x.shape.iter().skip(batches + depth).cloned());
     let named: Vec<Dim> = x.shape.iter().skip(batches).take(depth).cloned().collect();
+    cx.require_tuples(indices, &named, Accepted::BothEnds, "`indices`")?;
     if let (Some(elements), Some(own)) = (cx.elements(indices)?, indices.static_shape()) {
         let extents: Option<Vec<i64>> = named.iter().map(Dim::as_constant).collect();
         if let Some(extents) = extents {
-            for (element, extent) in elements.iter().zip(extents.iter().cycle()) {
-                check_position(element, *extent)?;
-            }
             let source = |position: &[i64]| {
                 let flat =
                     position.iter().zip(own.iter().take(outer)).fold(0, |flat, (index, extent)| flat * extent + index);
@@ -291,6 +292,7 @@ fn reverse_sequence(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         cx.require_equal(extent, length, "the number of lengths")?;
     }
     let extent = extent_of(x, time)?;
+    cx.require_positions(lengths, &extent.plus(&Dim::constant(1)), Accepted::Start, "`sequence_lens`")?;
     let value = cx.value(x)?;
     let extent = cx.index(&extent);
     let is_unsigned = lengths.ty.is_unsigned();

@@ -14,6 +14,7 @@ use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{others, read, wrong_type};
 use crate::node::{Node, invalid, one};
+use crate::ranges::Accepted;
 use crate::tensor::{Item, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -92,6 +93,8 @@ fn loss(cx: &mut Context, node: &Node<'_>, logs: &Tensor) -> Result<Tensor> {
         None => None,
     };
     let ignored = node.int("ignore_index");
+    let accepted = ignored.map_or(Accepted::Start, Accepted::StartOr);
+    cx.require_positions(target, &classes, accepted, "`target`")?;
     let last = cx.index(&classes.minus(&Dim::constant(1)));
     let of = Classes { target, ignored, last, weights };
     let (value, ty, from) = (cx.value(logs)?, logs.ty.computed(), logs.ty);

@@ -58,6 +58,7 @@ mod slices;
 mod softmax;
 mod tables;
 mod top_k;
+mod training;
 mod window;
 mod windows;
 
@@ -141,6 +142,7 @@ const FAMILIES: &[&[Row]] = &[
     slices::ROWS,
     softmax::ROWS,
     top_k::ROWS,
+    training::ROWS,
     windows::ROWS,
     ml::FAMILIES[0],
     ml::FAMILIES[1],

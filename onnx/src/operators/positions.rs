@@ -5,7 +5,7 @@ use incarnate_mlir::{Builder, Element, IntPredicate, Value};
 
 use crate::context::Context;
 use crate::dim::Dim;
-use crate::node::{invalid, unsupported};
+use crate::node::invalid;
 use crate::tensor::{Scalar, Tensor};
 
 /// Returns the element of a tensor of integers that has one.
@@ -30,28 +30,6 @@ pub(super) fn element(cx: &mut Context, tensor: &Tensor, name: &str) -> Result<V
     let value = cx.value(tensor)?;
     let zero = cx.b.index(0);
     Ok(cx.b.extract(value, &vec![zero; tensor.rank()]))
-}
-
-/// Checks that known positions are within an extent, where negative ones count from its end.
-pub(super) fn check_positions(cx: &Context, indices: &Tensor, extent: &Dim) -> Result<()> {
-    if !indices.ty.is_int() {
-        return unsupported(format!("positions of type {} are not supported", indices.ty.name()));
-    }
-    let (Some(elements), Some(extent)) = (cx.elements(indices)?, extent.as_constant()) else { return Ok(()) };
-    for element in elements.iter() {
-        check_position(element, extent)?;
-    }
-    Ok(())
-}
-
-/// Checks a known position.
-pub(super) fn check_position(element: &Scalar, extent: i64) -> Result<()> {
-    match element.as_int().and_then(Dim::as_constant) {
-        Some(position) if position >= extent || position < -extent => {
-            invalid(format!("the position {position} is not within an extent of {extent}"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Converts an element of a tensor of integers to an index.

@@ -53,7 +53,7 @@ pub(super) fn saturated(b: &mut Builder, x: Value, zero: Option<Value>, ty: Data
 
 /// Returns true for the types that tensors are quantised to.
 fn is_quantised(ty: DataType) -> bool {
-    ty.bits() <= 16 && ty.is_int() || ty.bits() == 8 && ty.is_float()
+    ty.bits() <= 16 && ty.is_int() || ty.bits() <= 8 && ty.is_float()
 }
 
 /// A tensor and its parameters, which broadcast.

@@ -1,8 +1,9 @@
 //! Operators that draw numbers.
 //!
 //! Numbers come from Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): the key is the
-//! attribute `seed`, as the bits of an `f32`, and the number of the operator among those of the model that draw; the counter is the
-//! position of the element. Each call of a program therefore draws the same numbers. Without the attribute, the seed is [`SEED`].
+//! attribute `seed`, as the bits of an `f32` (an integer for `Dropout`), and the number of the operator among those of the model that
+//! draw; the counter is the position of the element. Each call of a program therefore draws the same numbers. Without the attribute, the
+//! seed is [`SEED`].
 
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, FloatPredicate, Iterator, Map, Value};
@@ -44,9 +45,14 @@ impl Stream {
     /// The stream of the next operator that draws.
     fn next(cx: &mut Context, node: &Node<'_>) -> Stream {
         let seed = node.attribute("seed").map_or(SEED, |seed| seed.f);
+        Stream::of(cx, seed.to_bits())
+    }
+
+    /// The stream of the next operator that draws, of the bits of a seed.
+    fn of(cx: &mut Context, seed: u32) -> Stream {
         let number = cx.random;
         cx.random += 1;
-        Stream { key: [seed.to_bits(), u32::try_from(number & 0xFFFF_FFFF).unwrap_or(0)] }
+        Stream { key: [seed, u32::try_from(number & 0xFFFF_FFFF).unwrap_or(0)] }
     }
 
     /// Emits two words of 32 bits for a position.
@@ -203,6 +209,20 @@ fn normal(b: &mut Builder, stream: Stream, position: Value, element: Element) ->
     let cosine = b.cos(angle);
     let number = b.mulf(radius, cosine);
     if element == Element::F64 { b.extf(number, Element::F64) } else { number }
+}
+
+/// Draws a Boolean for each element of a shape: whether a number from 0 to below 1 is not less than the threshold, a scalar. `seed` is
+/// the key in place of the attribute.
+pub(super) fn draw_not_less(cx: &mut Context, seed: i64, shape: &[Dim], threshold: &Tensor) -> Result<Tensor> {
+    let stream = Stream::of(cx, ((seed ^ (seed >> 32)) & 0xFFFF_FFFF) as u32);
+    let strides = strides(cx, shape);
+    let element = threshold.ty.computed().element();
+    cx.map_to(&[threshold], DataType::Bool, shape, |b, elements| {
+        let at: Vec<Value> = (0..strides.len()).map(|dimension| b.iteration(dimension)).collect();
+        let position = position(b, &at, &strides);
+        let number = stream.uniform(b, position, element, 24);
+        b.cmpf(FloatPredicate::OrderedGreaterEqual, number, elements[0])
+    })
 }
 
 fn bernoulli(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {

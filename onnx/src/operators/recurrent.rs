@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::{Data, Item, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -382,6 +383,7 @@ impl Recurrence {
         let Some(lengths) = &self.lengths else { return Ok(None) };
         let known = cx.elements(lengths)?;
         let is_whole = known.is_some_and(|known| known.iter().all(|length| length.as_int() == Some(steps)));
+        cx.require_positions(lengths, &steps.plus(&Dim::constant(1)), Accepted::Start, "`sequence_lens`")?;
         Ok((!is_whole).then(|| lengths.clone()))
     }
 }

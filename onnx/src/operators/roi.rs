@@ -11,6 +11,7 @@ use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -170,6 +171,7 @@ fn roi_align(cx: &mut Context, node: &Node<'_>, default: &'static str) -> Result
     let shape = [regions.clone(), channels.clone(), Dim::constant(bins[0]), Dim::constant(bins[1])];
     cx.check_shape(work, &shape)?;
     let extents = [cx.index(height), cx.index(width)];
+    cx.require_positions(batches, &x.shape[0], Accepted::Start, "`batch_indices`")?;
     let (image, batches) = (cx.value(x)?, cx.value(batches)?);
     let batch_count = x.shape.first().cloned().unwrap_or_else(|| Dim::constant(1));
     let batch_count = cx.index(&batch_count);

@@ -10,6 +10,7 @@ use crate::convert::{narrowed, widened};
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::Tensor;
 
 pub(super) const ROWS: &[Row] = &[
@@ -140,6 +141,14 @@ fn rows(cx: &mut Context, cache: &Tensor, positions: &Tensor) -> Result<Tensor> 
     })
 }
 
+/// Requires that positions are those of rows of a cache.
+fn require_rows(cx: &mut Context, cache: &Tensor, positions: &Tensor) -> Result<()> {
+    match cache.shape.first() {
+        Some(rows) => cx.require_positions(positions, rows, Accepted::Start, "`position_ids`"),
+        None => invalid("a cache without rows"),
+    }
+}
+
 /// Checks the attribute `rotary_embedding_dim`, if it is there, against the caches.
 fn check_size(node: &Node<'_>, angles: &Angles) -> Result<()> {
     match (node.int_or("rotary_embedding_dim", 0), angles.half().as_constant()) {
@@ -166,7 +175,10 @@ fn rotary_embedding(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let (cosines, sines) = (node.input(1)?, node.input(2)?);
     let is_interleaved = node.flag("interleaved");
     let angles = match node.optional(3)? {
-        Some(positions) => Angles::at(cx, [cosines, sines], positions, is_interleaved)?,
+        Some(positions) => {
+            require_rows(cx, cosines, positions)?;
+            Angles::at(cx, [cosines, sines], positions, is_interleaved)?
+        }
         None => Angles { cosines: cosines.clone(), sines: sines.clone(), is_interleaved },
     };
     if angles.cosines.rank() != 3 || angles.sines.rank() != 3 {
@@ -189,6 +201,7 @@ fn contrib_rotary_embedding(cx: &mut Context, node: &Node<'_>) -> Result<Outputs
         2 => positions.clone(),
         _ => consecutive(cx, positions, &sequence)?,
     };
+    require_rows(cx, caches[0], &positions)?;
     let angles = Angles::at(cx, caches, &positions, node.flag("interleaved"))?;
     let heads = match (node.int_or("num_heads", 0), x.shape.get(2).and_then(Dim::as_constant)) {
         (0, Some(hidden)) => {

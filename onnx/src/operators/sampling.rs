@@ -14,6 +14,7 @@ use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::kit::{read, wrong_type};
 use crate::node::{Node, Outputs, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::Tensor;
 
 pub(super) const ROWS: &[Row] =
@@ -263,6 +264,8 @@ fn max_unpool(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return invalid(format!("`output_shape` has {} extents for a tensor of rank {}", shape.len(), x.rank()));
     }
     let count = Dim::product(&shape);
+    cx.require_positions(indices, &count, Accepted::Start, "the positions")?;
+    cx.require_elements(&count, &indices.count(), "the output")?;
     let zeros = cx.splat(&zero(x.ty), x.ty, core::slice::from_ref(&count))?;
     let (flat, positions) = (cx.reshape(x, &[x.count()])?, cx.reshape(indices, &[x.count(), Dim::constant(1)])?);
     let last = cx.index(&count.minus(&Dim::constant(1)));

@@ -4,13 +4,14 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Element, IntPredicate, Iterator, Map, Value};
 
 use super::gather::{bounded, covered, depth, of_indices};
-use super::positions::{check_position, check_positions, clamped, index_of, within};
+use super::positions::{clamped, index_of, within};
 use super::{Row, onnx};
 use crate::context::Context;
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::kit::{maximum, minimum};
 use crate::node::{Node, Outputs, axis, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::Tensor;
 
 pub(super) const ROWS: &[Row] = &[
@@ -96,7 +97,7 @@ fn scatter_elements(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return one(x.clone());
     }
     let Some(extent) = x.shape.get(axis).cloned() else { return invalid("a tensor without dimensions") };
-    check_positions(cx, indices, &extent)?;
+    cx.require_positions(indices, &extent, Accepted::BothEnds, "`indices`")?;
     let limits = covered(cx, &x.shape, &indices.shape, axis)?;
     cx.require_elements(&x.count(), &indices.count(), "the tensor of a scatter")?;
     let extents: Vec<Value> = x.shape.iter().map(|dim| cx.index(dim)).collect();
@@ -161,12 +162,7 @@ fn scatter_nd(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     if count.is(0) || columns.is(0) {
         return one(x.clone());
     }
-    let known: Option<Vec<i64>> = named.iter().map(Dim::as_constant).collect();
-    if let (Some(elements), Some(extents)) = (cx.elements(indices)?, known) {
-        for (element, extent) in elements.iter().zip(extents.iter().cycle()) {
-            check_position(element, *extent)?;
-        }
-    }
+    cx.require_tuples(indices, named, Accepted::BothEnds, "`indices`")?;
     cx.require_elements(&rows, &count, "the tensor of a scatter")?;
     let extents: Vec<Value> = named.iter().map(|dim| cx.index(dim)).collect();
     let tuples = cx.reshape(indices, &[count.clone(), Dim::constant(i64::try_from(depth).unwrap_or(0))])?;
@@ -214,6 +210,10 @@ fn tensor_scatter(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return one(cache.clone());
     }
     cx.require_elements(&steps, &cache.count(), "the update")?;
+    if let (Some(firsts), false) = (node.optional(2)?, is_circular) {
+        let ends = length.minus(&steps).plus(&Dim::constant(1));
+        cx.require_positions(firsts, &ends, Accepted::Start, "`write_indices`")?;
+    }
     let firsts = match node.optional(2)? {
         Some(firsts) => Some((cx.value(firsts)?, firsts.ty.is_unsigned())),
         None => None,

@@ -255,12 +255,27 @@ fn unsqueeze(cx: &mut Context, x: &Tensor, list: &[i64]) -> Result<Outputs> {
 fn squeeze(cx: &mut Context, x: &Tensor, list: Option<&[i64]>) -> Result<Outputs> {
     let axes = match list {
         Some(list) => axes(list, x.rank())?,
-        None if x.static_shape().is_none() => {
-            return unsupported("all extents of 1 are removed, and not all are known");
+        None => {
+            // The rank is known when the model is imported: extents that are not known then are not 1.
+            for extent in x.shape.iter().filter(|extent| extent.as_constant().is_none()) {
+                require_kept(cx, extent);
+            }
+            (0..x.rank()).filter(|index| x.shape.get(*index).is_some_and(|dim| dim.is(1))).collect()
         }
-        None => (0..x.rank()).filter(|index| x.shape.get(*index).is_some_and(|dim| dim.is(1))).collect(),
     };
     one(cx.squeeze(x, &axes)?)
+}
+
+/// Lets the call fail if an extent is 1.
+fn require_kept(cx: &mut Context, extent: &Dim) {
+    if extent.minus(&Dim::constant(2)).is_nonnegative() {
+        return;
+    }
+    let (value, unit) = (cx.index(extent), cx.b.index(1));
+    let is_kept = cx.b.cmpi(IntPredicate::NotEqual, value, unit);
+    let text = cx.text(extent);
+    let message = format!("the extent {text} is 1, and without axes it would be removed: --dim= and --shape= fix it");
+    cx.assert(is_kept, &message);
 }
 
 /// Inserts dimensions where data say: their number is known.

@@ -211,10 +211,11 @@ pub(super) fn is_axis(cx: &mut Context, axis: &Dim, dimension: i64, rank: i64) -
 
 /// Returns the first position and the number of elements of a slice whose bounds and step are values.
 fn cut_by_data(cx: &mut Context, start: Value, end: Value, step: Value, extent: Value) -> (Value, Value) {
+    let zero = cx.b.index(0);
+    let is_step = cx.b.cmpi(IntPredicate::NotEqual, step, zero);
+    cx.assert(is_step, "a step of a slice is 0");
     let b = &mut cx.b;
-    let (zero, one, minus) = (b.index(0), b.index(1), b.index(-1));
-    let is_zero = b.cmpi(IntPredicate::NotEqual, step, zero);
-    b.assert(is_zero, "a step of a slice is 0");
+    let (one, minus) = (b.index(1), b.index(-1));
     let is_forward = b.cmpi(IntPredicate::SignedGreater, step, zero);
     let last = b.subi(extent, one);
     let high = b.select(is_forward, extent, last);

@@ -74,7 +74,7 @@ fn check(cx: &mut Context, count: &Dim, length: &Dim) -> Result<()> {
         _ => {
             let (count, length) = (cx.index(count), cx.index(length));
             let fits = cx.b.cmpi(IntPredicate::UnsignedLessEqual, count, length);
-            cx.b.assert(fits, &text);
+            cx.assert(fits, &text);
             Ok(())
         }
     }

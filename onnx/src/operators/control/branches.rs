@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use incarnate_bytecode::Result;
-use incarnate_mlir::{Region, Type, Value};
+use incarnate_bytecode::{Error, Result};
+use incarnate_mlir::{Element, Region, Type, Value};
 
 use super::items::{check_alike, has_unknown, tensors, with_tensors};
 use super::{condition, known};
 use crate::dim::Dim;
 use crate::import::Import;
-use crate::node::{Node, Outputs};
+use crate::node::{Node, Outputs, unsupported};
 use crate::proto;
 use crate::tensor::{Data, Item, Tensor};
 
@@ -36,31 +36,108 @@ pub(super) fn branch<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Out
     }
     let condition = condition(&mut import.cx, tensor)?;
     let outer = import.cx.symbol_count();
-    let graph = then;
-    let then = imported(import, graph)?;
-    let otherwise = imported(import, otherwise)?;
-    if has_unknown(&then.items) || has_unknown(&otherwise.items) {
+    let checkpoint = import.checkpoint();
+    let first = imported(import, |import| import.graph(then, Vec::new()))?;
+    let second = imported(import, |import| import.graph(otherwise, Vec::new()))?;
+    if has_unknown(&first.items) || has_unknown(&second.items) {
+        import.keep(&checkpoint);
         return Ok(vec![Item::Unknown; node.output_count()]);
     }
-    // As where PyTorch removes an extent if it is 1: what follows expects one rank, which is that behind the condition.
-    if then.tensors.iter().zip(&otherwise.tensors).any(|(a, b)| a.rank() != b.rank()) {
-        let reason = "its branches have results of different ranks, and `then_branch` alone is imported";
-        import.cx.b.assert(condition, &format!("the condition of node `{}` (If) is false; {reason}", node.name));
-        import
-            .cx
-            .remarks
-            .push(format!("node `{}` (If): {reason}; a call fails where the condition is false", node.name));
-        return import.graph(graph, Vec::new());
+    let pairs = || first.items.iter().zip(&second.items);
+    let difference = pairs().enumerate().find_map(|(index, (a, b))| {
+        check_alike(a, b, &format!("the output {index}, which depends on the condition,")).err()
+    });
+    if let Some(difference) = difference {
+        import.restore(&checkpoint);
+        return differing(import, node, condition, &difference);
     }
-    for (index, (a, b)) in then.items.iter().zip(&otherwise.items).enumerate() {
-        check_alike(a, b, &format!("the output {index}, which depends on the condition,"))?;
-    }
-    joined(import, condition, then, otherwise, outer)
+    let outputs = joined(import, condition, first, second, outer)?;
+    import.keep(&checkpoint);
+    Ok(outputs)
 }
 
-fn imported<'m>(import: &mut Import<'m>, graph: &'m proto::Graph) -> Result<Branch> {
+/// The most nodes in one another that have imported what follows them.
+const CONTINUED: usize = 4;
+
+/// What a user can do about results that a condition decides.
+const REMEDY: &str = "where extents decide the condition, --dim= and --shape= fix them; --outputs= cuts the graph before the node, and \
+                      --inputs= behind it";
+
+/// `If` whose branches have results that no operation can return, as where PyTorch removes an extent if it is 1: what follows in the
+/// graph is imported behind each branch. Where it cannot be imported behind one of them, a call fails that would choose it.
+fn differing<'m>(import: &mut Import<'m>, node: &Node<'m>, condition: Value, difference: &Error) -> Result<Outputs> {
+    let unknown = Ok(vec![Item::Unknown; node.output_count()]);
+    let reason = message(difference);
+    if import.continued >= CONTINUED {
+        return unsupported(format!("{reason}, behind {CONTINUED} others of this kind; {REMEDY}"));
+    }
+    let outer = import.cx.symbol_count();
+    let checkpoint = import.checkpoint();
+    let mut branches = Vec::new();
+    for name in ["then_branch", "else_branch"] {
+        branches.push(attempted(import, node, node.graph(name)?)?);
+    }
+    let (Some(second), Some(first)) = (branches.pop(), branches.pop()) else { return unknown };
+    let (kept, other, errors) = match (first, second) {
+        (Ok(first), Ok(second)) => {
+            for (index, (a, b)) in first.items.iter().zip(&second.items).enumerate() {
+                if let Err(error) = check_alike(a, b, &format!("the output {index} of the graph")) {
+                    return unsupported(format!("{reason}, and {}; {REMEDY}", message(&error)));
+                }
+            }
+            let outputs = joined(import, condition, first, second, outer)?;
+            import.keep(&checkpoint);
+            import.finish_graph(outputs);
+            return unknown;
+        }
+        (Err(first), Err(second)) => {
+            import.restore(&checkpoint);
+            let others: Vec<String> = second.into_iter().filter(|error| !first.contains(error)).collect();
+            import.report(first);
+            import.report(others);
+            return unknown;
+        }
+        (Ok(_), Err(errors)) => ("then_branch", "else_branch", errors),
+        (Err(errors), Ok(_)) => ("else_branch", "then_branch", errors),
+    };
+    import.restore(&checkpoint);
+    let error = errors.first().map_or(&*reason, |error| &**error);
+    let text = format!("what follows `{other}` cannot be imported: {error}");
+    let is_kept = if kept == "then_branch" {
+        condition
+    } else {
+        let truth = import.cx.b.int(1, Element::I1);
+        import.cx.b.xori(condition, truth)
+    };
+    import.cx.assert(is_kept, &text);
+    import.cx.remarks.push(format!("{}: {text}; a call fails that would choose it", import.cx.node));
+    import.graph(node.graph(kept)?, Vec::new())
+}
+
+/// Returns an error without its code, which is that of the import as a whole.
+fn message(error: &Error) -> String {
+    error.to_string().replacen(&format!("{}; ", error.code()), "", 1)
+}
+
+/// Imports a branch and what follows the node, or returns the errors of nodes.
+fn attempted<'m>(
+    import: &mut Import<'m>,
+    node: &Node<'m>,
+    graph: &'m proto::Graph,
+) -> Result<core::result::Result<Branch, Vec<String>>> {
+    let checkpoint = import.checkpoint();
+    let branch = imported(import, |import| import.continued(node, graph))?;
+    if import.has_failed(&checkpoint) || has_unknown(&branch.items) {
+        return Ok(Err(import.restore(&checkpoint)));
+    }
+    import.keep(&checkpoint);
+    Ok(Ok(branch))
+}
+
+/// Imports the items of a branch in a region.
+fn imported<'m>(import: &mut Import<'m>, items: impl FnOnce(&mut Import<'m>) -> Result<Vec<Item>>) -> Result<Branch> {
     import.cx.open_region();
-    let items = import.graph(graph, Vec::new())?;
+    let items = items(import)?;
     let tensors = tensors(&items);
     let values = tensors.iter().map(|tensor| import.cx.value(tensor)).collect::<Result<_>>()?;
     Ok(Branch { items, tensors, values, region: import.cx.close_region() })

@@ -455,7 +455,37 @@ fn finish(
         shape.extend(scan.row.iter().cloned());
         let tensor = cx.partly_measured(value, ty, &shape)?;
         let is_cut = scan.is_whole && plan.rows.is_none() && tensor.shape.first() != Some(&trips);
-        scans.push(Item::Tensor(if is_cut { cx.slice_axis(&tensor, 0, &Dim::constant(0), &trips)? } else { tensor }));
+        // As in ONNX Runtime, what a loop without an iteration scans has an extent of 0 where the extent of a row is no constant.
+        let is_bare = plan.condition.is_some() && !trips.minus(&Dim::constant(1)).is_nonnegative();
+        let mut shape = tensor.shape.clone();
+        if let Some((first, rest)) = shape.split_first_mut() {
+            *first = if is_cut { trips.clone() } else { first.clone() };
+            let factor = trips.at_most(&Dim::constant(1));
+            rest.iter_mut()
+                .filter(|dim| is_bare && dim.as_constant().is_none())
+                .for_each(|dim| *dim = dim.times(&factor));
+        }
+        scans.push(Item::Tensor(with_shape(cx, tensor, shape, is_cut)?));
     }
     Ok(Finished { carried: with_tensors(initial, &mut carried.into_iter()), scans })
+}
+
+/// Returns the first elements of a tensor, or all, as a tensor of another shape.
+fn with_shape(cx: &mut Context, tensor: Tensor, shape: Vec<Dim>, is_cut: bool) -> Result<Tensor> {
+    if shape == tensor.shape {
+        return Ok(tensor);
+    }
+    if Dim::product(&shape).is(0) {
+        return Ok(Tensor::of_elements(tensor.ty, shape, Vec::new()));
+    }
+    if is_cut {
+        let (zeros, ones) = (vec![Dim::constant(0); shape.len()], vec![1; shape.len()]);
+        return cx.slice(&tensor, &zeros, &shape, &ones);
+    }
+    let value = cx.value(&tensor)?;
+    let own = tensor.mlir_type();
+    let value = cx.b.cast_to(value, &own);
+    let dynamic: Vec<Value> = shape.iter().filter(|dim| dim.as_constant().is_none()).map(|dim| cx.index(dim)).collect();
+    let value = cx.b.with_extents(value, &dynamic);
+    cx.tensor(value, tensor.ty, shape)
 }

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
+use crate::ranges::Accepted;
 use crate::tensor::{Scalar, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
@@ -128,7 +129,7 @@ fn binarizer(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     one(cx.cast(&result, ty)?)
 }
 
-/// Chooses elements of the last dimension. Positions beyond it are those of its ends.
+/// Chooses elements of the last dimension.
 fn array_feature_extractor(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let (x, indices) = (node.input(0)?, node.input(1)?);
     let Some(last) = x.shape.last().cloned() else { return invalid("a scalar has no features") };
@@ -136,6 +137,8 @@ fn array_feature_extractor(cx: &mut Context, node: &Node<'_>) -> Result<Outputs>
     if let Some(slot) = shape.last_mut() {
         *slot = indices.count();
     }
+    cx.require_positions(indices, &last, Accepted::Start, "the positions")?;
+    cx.require_elements(&last, &indices.count(), "the dimension of features")?;
     let flat = cx.reshape(indices, &[indices.count()])?;
     let (table, positions) = (cx.value(x)?, cx.value(&flat)?);
     let end = cx.index(&last.minus(&Dim::constant(1)));
