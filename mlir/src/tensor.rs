@@ -2,7 +2,9 @@
 
 use core::fmt;
 
+use crate::affine::Map;
 use crate::builder::{Builder, Value, list};
+use crate::linalg::Iterator;
 use crate::types::{Element, Type};
 
 /// An extent, an offset or a stride: a constant, or a value of type `index`.
@@ -279,6 +281,42 @@ impl Builder {
         let opaque: Vec<Value> = extents.iter().map(|extent| self.opaque(*extent)).collect();
         let (before, after) = (list(&extents), list(&opaque));
         self.operation(ty.clone(), &format!("flow.tensor.reshape {x} : {ty}{{{before}}} -> {ty}{{{after}}}"))
+    }
+
+    /// Returns a tensor that the compiler does not relate to the operation of `x`: `util.optimization_barrier`.
+    pub(crate) fn detached(&mut self, x: Value) -> Value {
+        let ty = self.type_of(x).clone();
+        let dynamic: Vec<Extent> =
+            self.extents(x).into_iter().filter(|extent| matches!(extent, Extent::Value(_))).collect();
+        let detached = self.opaque(x);
+        if dynamic.is_empty() {
+            return detached;
+        }
+        self.operation(ty.clone(), &format!("flow.tensor.tie_shape {detached} : {ty}{{{}}}", list(&dynamic)))
+    }
+
+    /// Returns a copy of a tensor that the compiler does not find to be the same: of elements at positions that it does not know.
+    pub(crate) fn copied(&mut self, x: Value) -> Value {
+        let rank = self.rank(x);
+        let zero = self.index(0);
+        let zero = self.operation(Type::Scalar(Element::Index), &format!("util.optimization_barrier {zero} : index"));
+        if rank == 0 {
+            let one = type_of_extents(&[Extent::Constant(1)], self.element_of(x));
+            let ty = self.type_of(x).clone();
+            let row =
+                self.operation(one.clone(), &format!("tensor.expand_shape {x} [] output_shape [1] : {ty} into {one}"));
+            let copy = self.copied(row);
+            return self.operation(ty.clone(), &format!("tensor.collapse_shape {copy} [] : {one} into {ty}"));
+        }
+        let extents = self.extents(x);
+        let empty = self.empty(&extents, self.element_of(x));
+        self.generic_single(&[], empty, &[Map::identity(rank)], &vec![Iterator::Parallel; rank], |b, _| {
+            let mut at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
+            if let Some(first) = at.first_mut() {
+                *first = b.addi(*first, zero);
+            }
+            b.extract(x, &at)
+        })
     }
 
     /// `tensor.concat` along a dimension.

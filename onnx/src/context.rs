@@ -465,7 +465,11 @@ impl Context {
 
     fn of_elements(&mut self, tensor: &Tensor, elements: &[Scalar]) -> Result<Value> {
         let extents: Option<Vec<u64>> = tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
-        let Some(extents) = extents else { return invalid("known elements of an unknown shape") };
+        let Some(extents) = extents else {
+            // A tensor without elements is known whatever its other extents are.
+            let extents = self.extents(&tensor.shape);
+            return Ok(self.b.empty(&extents, tensor.ty.element()));
+        };
         let bits: Option<Vec<u64>> = elements.iter().map(|element| encode(element, tensor.ty)).collect();
         if let Some(bits) = bits {
             return Ok(self.dense(&bits, &extents, tensor.ty));
