@@ -102,14 +102,7 @@ impl Builder {
             // A branch that passes a buffer on twice moves it out of its register the first time.
             let earlier = values.get(..index).unwrap_or_default();
             let is_repeated = earlier.iter().any(|other| is_copied(self, *other, value));
-            let own = if is_repeated {
-                {
-                    let detached = self.detached(value);
-                    self.copied(detached)
-                }
-            } else {
-                value
-            };
+            let own = if is_repeated { self.copied(value) } else { value };
             *slot = self.detached(own);
         }
         merged

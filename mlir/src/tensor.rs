@@ -2,9 +2,7 @@
 
 use core::fmt;
 
-use crate::affine::Map;
 use crate::builder::{Builder, Value, list};
-use crate::linalg::Iterator;
 use crate::types::{Element, Type};
 
 /// An extent, an offset or a stride: a constant, or a value of type `index`.
@@ -295,27 +293,24 @@ impl Builder {
         self.operation(ty.clone(), &format!("flow.tensor.tie_shape {detached} : {ty}{{{}}}", list(&dynamic)))
     }
 
-    /// Returns a copy of a tensor that the compiler does not find to be the same: of elements at positions that it does not know.
+    /// Returns a copy of a tensor that the compiler does not find to be the same: a choice, by a Boolean that it does not know, of the elements
+    /// or 0.
     pub(crate) fn copied(&mut self, x: Value) -> Value {
-        let rank = self.rank(x);
-        let zero = self.index(0);
-        let zero = self.operation(Type::Scalar(Element::Index), &format!("util.optimization_barrier {zero} : index"));
-        if rank == 0 {
-            let one = type_of_extents(&[Extent::Constant(1)], self.element_of(x));
-            let ty = self.type_of(x).clone();
-            let row =
-                self.operation(one.clone(), &format!("tensor.expand_shape {x} [] output_shape [1] : {ty} into {one}"));
-            let copy = self.copied(row);
-            return self.operation(ty.clone(), &format!("tensor.collapse_shape {copy} [] : {one} into {ty}"));
-        }
-        let extents = self.extents(x);
-        let empty = self.empty(&extents, self.element_of(x));
-        self.generic_single(&[], empty, &[Map::identity(rank)], &vec![Iterator::Parallel; rank], |b, _| {
-            let mut at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
-            if let Some(first) = at.first_mut() {
-                *first = b.addi(*first, zero);
-            }
-            b.extract(x, &at)
+        let detached = self.detached(x);
+        let element = self.element_of(x);
+        let truth = self.int(1, Element::I1);
+        let opaque = self.operation(Type::Scalar(Element::I1), &format!("util.optimization_barrier {truth} : i1"));
+        self.elementwise(&[detached], element, |b, x| {
+            let zero = match element {
+                // VMVX lacks constants of these.
+                Element::F16 | Element::Bf16 => {
+                    let bits = b.int(0, Element::I16);
+                    b.bitcast(bits, element)
+                }
+                _ if element.is_float() => b.float(0.0, element),
+                _ => b.int(0, element),
+            };
+            x.first().map_or(zero, |x| b.select(opaque, *x, zero))
         })
     }
 
