@@ -96,7 +96,11 @@ impl Builder {
         let mut merged: Vec<Value> = values.to_vec();
         for (index, slot) in merged.iter_mut().enumerate() {
             let value = *slot;
-            if !self.is_dynamic || self.is_in_dispatch || self.type_of(value).extents().is_none() || arguments.contains(&value) {
+            if !self.is_dynamic
+                || self.is_in_dispatch
+                || self.type_of(value).extents().is_none()
+                || arguments.contains(&value)
+            {
                 continue;
             }
             // A branch that passes a buffer on twice moves it out of its register the first time.
