@@ -57,6 +57,10 @@ pub struct Builder {
     /// Finished functions.
     pub(crate) functions: String,
     types: Vec<Type>,
+    /// Whether a tensor has extents that are known when the module runs.
+    pub(crate) is_dynamic: bool,
+    /// Whether operations are those of one kernel.
+    pub(crate) is_in_dispatch: bool,
     error: Option<Malformed>,
     locations: Vec<String>,
     known_locations: HashMap<String, usize>,
@@ -185,6 +189,7 @@ impl Builder {
     /// Creates a value that no operation of this builder has defined yet, such as the argument of a region.
     pub fn argument(&mut self, ty: Type) -> Value {
         let id = u32::try_from(self.types.len()).unwrap_or(u32::MAX);
+        self.is_dynamic |= ty.extents().is_some_and(|extents| extents.contains(&None));
         self.types.push(ty);
         Value(id)
     }

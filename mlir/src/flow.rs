@@ -17,6 +17,11 @@ impl Builder {
         self.with_regions(&types, &header, &[("", &region.0)], "")
     }
 
+    /// States whether the operations that follow are those of a region for [`Builder::dispatch_region`], whose tensors have no allocations.
+    pub fn set_in_dispatch(&mut self, is_in_dispatch: bool) {
+        self.is_in_dispatch = is_in_dispatch;
+    }
+
     /// `util.optimization_barrier`: the same value, which the compiler neither folds nor drops.
     pub fn opaque(&mut self, x: Value) -> Value {
         let ty = self.type_of(x).clone();

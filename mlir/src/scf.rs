@@ -16,7 +16,12 @@ impl Builder {
             self.fail(format!("scf.if on {}", self.type_of(condition)));
         }
         for (region, values) in [&mut then, &mut otherwise] {
-            self.terminate(region, "scf.yield", values, types);
+            self.check_types("scf.yield", values, types);
+            self.append_to(region, |b| {
+                let values = b.merged(values, &[], Builder::may_be_same);
+                let typed = b.typed(&values);
+                b.line(&format!("scf.yield {typed}"));
+            });
         }
         let results = if types.is_empty() { String::new() } else { format!(" -> ({})", list(types)) };
         self.with_regions(
@@ -39,7 +44,8 @@ impl Builder {
     ) -> Vec<Value> {
         let types: Vec<Type> = carried.iter().map(|value| self.type_of(*value).clone()).collect();
         self.check_types("scf.for", initial, &types);
-        self.terminate(&mut body.0, "scf.yield", &body.1, &types);
+        let initial = &self.merged(initial, &[], Builder::may_be_same);
+        self.yield_from(&mut body.0, &body.1, &types, carried);
         let (low, high, step) = bounds;
         let mut text = format!("scf.for {induction} = {low} to {high} step {step}");
         if !types.is_empty() {
@@ -62,16 +68,63 @@ impl Builder {
         let results: Vec<Type> = after.iter().map(|value| self.type_of(*value).clone()).collect();
         self.check_types("scf.while", initial, &arguments);
         self.check_types("scf.condition", &test.2, &results);
-        let typed = self.typed(&test.2);
+        let initial = &self.merged(initial, &[], Builder::may_be_same);
         let condition = test.1;
-        self.append_to(&mut test.0, |b| b.line(&format!("scf.condition({condition}) {typed}")));
-        self.terminate(&mut body.0, "scf.yield", &body.1, &arguments);
+        self.append_to(&mut test.0, |b| {
+            let values = b.merged(&test.2, before, |_, one, other| one == other);
+            let typed = b.typed(&values);
+            b.line(&format!("scf.condition({condition}) {typed}"));
+        });
+        self.yield_from(&mut body.0, &body.1, &arguments, after);
         let text = format!("scf.while ({}) : ({}) -> ({})", bound(before, initial), list(&arguments), list(&results));
         let header: Vec<String> = after.iter().map(|value| format!("{value}: {}", self.type_of(*value))).collect();
         let mut second = Region { text: String::new() };
         self.append_to(&mut second, |b| b.line_before_block(&header));
         second.text += &body.0.text;
         self.with_regions(&results, &text, &[(" ", &test.0), (" do ", &second)], "")
+    }
+
+    /// Returns the values that an operation with regions passes on, each as it is if it is among `arguments` of its region. IREE's compiler,
+    /// up to 3.13, reads tensors that branches and loops pass on from the start of their allocation, wherever they are in it, if sizes are
+    /// not known: it infers that an aligned offset without a bound is 0. Tensors that it does not see through have no offset.
+    fn merged(
+        &mut self,
+        values: &[Value],
+        arguments: &[Value],
+        is_copied: impl Fn(&Builder, Value, Value) -> bool,
+    ) -> Vec<Value> {
+        let mut merged: Vec<Value> = values.to_vec();
+        for (index, slot) in merged.iter_mut().enumerate() {
+            let value = *slot;
+            if !self.is_dynamic
+                || self.is_in_dispatch
+                || self.type_of(value).extents().is_none()
+                || arguments.contains(&value)
+            {
+                continue;
+            }
+            // A branch that passes a buffer on twice moves it out of its register the first time.
+            let earlier = values.get(..index).unwrap_or_default();
+            let is_repeated = earlier.iter().any(|other| is_copied(self, *other, value));
+            let own = if is_repeated { self.copied(value) } else { value };
+            *slot = self.detached(own);
+        }
+        merged
+    }
+
+    /// Returns whether the compiler may find that two tensors are the same.
+    fn may_be_same(&self, one: Value, other: Value) -> bool {
+        self.type_of(one) == self.type_of(other)
+    }
+
+    /// Appends `scf.yield` to a region with arguments.
+    fn yield_from(&mut self, region: &mut Region, values: &[Value], types: &[Type], arguments: &[Value]) {
+        self.check_types("scf.yield", values, types);
+        self.append_to(region, |b| {
+            let values = b.merged(values, arguments, |_, one, other| one == other);
+            let typed = b.typed(&values);
+            b.line(&format!("scf.yield {typed}"));
+        });
     }
 
     /// Writes the label of a block with arguments.

@@ -291,6 +291,39 @@ impl Builder {
         self.operation(ty.clone(), &format!("flow.tensor.reshape {x} : {ty}{{{before}}} -> {ty}{{{after}}}"))
     }
 
+    /// Returns a tensor that the compiler does not relate to the operation of `x`: `util.optimization_barrier`.
+    pub(crate) fn detached(&mut self, x: Value) -> Value {
+        let ty = self.type_of(x).clone();
+        let dynamic: Vec<Extent> =
+            self.extents(x).into_iter().filter(|extent| matches!(extent, Extent::Value(_))).collect();
+        let detached = self.opaque(x);
+        if dynamic.is_empty() {
+            return detached;
+        }
+        self.operation(ty.clone(), &format!("flow.tensor.tie_shape {detached} : {ty}{{{}}}", list(&dynamic)))
+    }
+
+    /// Returns a copy of a tensor that the compiler does not find to be the same: a choice, by a Boolean that it does not know, of the elements
+    /// or 0.
+    pub(crate) fn copied(&mut self, x: Value) -> Value {
+        let detached = self.detached(x);
+        let element = self.element_of(x);
+        let truth = self.int(1, Element::I1);
+        let opaque = self.operation(Type::Scalar(Element::I1), &format!("util.optimization_barrier {truth} : i1"));
+        self.elementwise(&[detached], element, |b, x| {
+            let zero = match element {
+                // VMVX lacks constants of these.
+                Element::F16 | Element::Bf16 => {
+                    let bits = b.int(0, Element::I16);
+                    b.bitcast(bits, element)
+                }
+                _ if element.is_float() => b.float(0.0, element),
+                _ => b.int(0, element),
+            };
+            x.first().map_or(zero, |x| b.select(opaque, *x, zero))
+        })
+    }
+
     /// `tensor.concat` along a dimension.
     pub fn concat(&mut self, dimension: usize, parts: &[Value]) -> Value {
         let Some(first) = parts.first().map(|first| self.type_of(*first).clone()) else {

@@ -71,3 +71,31 @@ fn dispatch_regions_have_the_extents_of_their_results() {
     b.dispatch_region(&[vec![Extent::Constant(4)]], (region, function.arguments.clone()));
     assert!(b.finish().unwrap_err().0.contains("the extents of tensor<?xf32> are 4"));
 }
+
+/// Passes two tensors on by a branch.
+fn passed_on(extent: Option<u64>) -> String {
+    let tensor = Type::Tensor { extents: vec![extent], element: Element::F32 };
+    let mut b = Builder::new();
+    let function = b.function("f", &[Type::Scalar(Element::I1), tensor.clone()]);
+    let [condition, x] = function.arguments[..] else { panic!("two arguments") };
+    let mut region = || {
+        b.open_region();
+        b.close_region()
+    };
+    let (then, otherwise) = (region(), region());
+    let types = [tensor.clone(), tensor];
+    let results = b.scf_if(condition, &types, (then, vec![x, x]), (otherwise, vec![x, x]));
+    b.end_function(function, &results, &[], &[]);
+    b.finish().unwrap()
+}
+
+#[test]
+fn tensors_of_open_extents_are_passed_on_behind_barriers() {
+    let barrier = "= util.optimization_barrier %1 : tensor<?xf32>";
+    let text = passed_on(None);
+    assert!(text.matches(barrier).count() == 4 && text.contains("flow.tensor.tie_shape"), "{text}");
+    // The second of two results that are the same tensor is a copy.
+    assert_eq!(text.matches("linalg.generic").count(), 2, "{text}");
+    let text = passed_on(Some(4));
+    assert!(!text.contains("barrier") && text.contains("scf.yield %1, %1"), "{text}");
+}

@@ -489,6 +489,7 @@ impl Context {
     fn of_elements(&mut self, tensor: &Tensor, elements: &[Scalar]) -> Result<Value> {
         let extents: Option<Vec<u64>> = tensor.shape.iter().map(|dim| u64::try_from(dim.as_constant()?).ok()).collect();
         let Some(extents) = extents else {
+            // A tensor without elements is known whatever its other extents are.
             if !elements.is_empty() {
                 return invalid("known elements of an unknown shape");
             }

@@ -353,3 +353,54 @@ fn steps_of_a_small_recurrence_are_one_dispatch_of_portable_modules() {
     let dims = vec![("s".to_owned(), 5)];
     assert!(text_of(&Options { dims, ..portable }).contains("flow.dispatch.region -> (tensor<6x4x3xf32>)"));
 }
+
+#[test]
+fn tensors_without_elements_have_open_extents() {
+    let nodes = vec![
+        node("Shape", &["x"], &["shape"]),
+        with_int(node("Concat", &["shape", "none"], &["wanted"]), "axis", 0),
+        node("ConstantOfShape", &["wanted"], &["empty"]),
+        node("Neg", &["empty"], &["y"]),
+    ];
+    let net = proto::Graph {
+        initializer: vec![integers("none", &[0])],
+        ..graph(vec![value("x", F32, "batch")], nodes, vec![value("y", F32, "batch,0")])
+    };
+    let text = text(&model(net));
+    assert!(text.contains("tensor<?x0xf32>"), "{text}");
+}
+
+#[test]
+fn masks_of_open_extents_are_converted_alone() {
+    let masked = |shape: &str| {
+        let cast = with_int(node("Cast", &["mask"], &["factor"]), "to", 1);
+        let nodes = vec![cast, node("Mul", &["x", "factor"], &["y"])];
+        text(&model(graph(vec![value("x", F32, shape), value("mask", 9, shape)], nodes, vec![value("y", F32, shape)])))
+    };
+    assert!(masked("batch,time").contains("compute_barrier"));
+    assert!(!masked("2,time").contains("compute_barrier"));
+}
+
+#[test]
+fn states_of_recurrences_are_behind_barriers() {
+    let w = proto::Tensor {
+        dims: vec![1, 4, 2],
+        data_type: 1,
+        float_data: vec![0.5; 8],
+        name: "w".into(),
+        ..proto::Tensor::default()
+    };
+    let r = proto::Tensor { dims: vec![1, 4, 1], float_data: vec![0.5; 4], name: "r".into(), ..w.clone() };
+    let recurrence = with_int(node("LSTM", &["x", "w", "r"], &["y"]), "hidden_size", 1);
+    let over = |shape: &str| {
+        let net = proto::Graph {
+            initializer: vec![w.clone(), r.clone()],
+            ..graph(vec![value("x", F32, shape)], vec![recurrence.clone()], vec![value("y", F32, "")])
+        };
+        text(&model(net))
+    };
+    let text = over("time,1,2");
+    assert!(text.contains("util.optimization_barrier") && text.contains("scf.for"), "{text}");
+    let text = over("3,1,2");
+    assert!(!text.contains("util.optimization_barrier") && text.contains("scf.for"), "{text}");
+}

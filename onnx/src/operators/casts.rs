@@ -8,7 +8,7 @@ use crate::convert::{Direction, Rounding, shortened};
 use crate::data_type::DataType;
 use crate::kit::with_sign;
 use crate::node::{Node, Outputs, invalid, one, unsupported};
-use crate::tensor::Tensor;
+use crate::tensor::{Data, Tensor};
 
 pub(super) const ROWS: &[Row] = &[
     onnx("Cast", 1, |cx, node| {
@@ -45,7 +45,21 @@ pub(super) const ROWS: &[Row] = &[
 
 fn cast(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let Some(ty) = node.data_type("to")? else { return invalid("there is no attribute `to`") };
-    one(cx.cast_as(node.input(0)?, ty, rounding(node)?)?)
+    let x = node.input(0)?;
+    let y = cx.cast_as(x, ty, rounding(node)?)?;
+    one(if x.ty.is_float() { y } else { widened_alone(cx, x, y)? })
+}
+
+/// Keeps a conversion to a wider type out of the dispatches that read it, as of masks of sequences. The compiler repeats it in them, where
+/// VMVX lacks a buffer of a size that is not known.
+fn widened_alone(cx: &mut Context, x: &Tensor, y: Tensor) -> Result<Tensor> {
+    let open = y.shape.iter().filter(|dim| dim.as_constant().is_none()).count();
+    let Data::Value(value) = y.data else { return Ok(y) };
+    if x.ty.bits() >= y.ty.bits() || open < 2 {
+        return Ok(y);
+    }
+    let value = cx.b.barrier(value);
+    Ok(Tensor { data: Data::Value(value), ..y })
 }
 
 fn rounding(node: &Node<'_>) -> Result<Rounding> {

@@ -8,7 +8,7 @@ use crate::convert::{converted, widened};
 use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::node::invalid;
-use crate::tensor::{Scalar, Tensor};
+use crate::tensor::{Data, Scalar, Tensor};
 
 /// Returns the type in which products of a type are summed.
 pub(super) fn accumulator(ty: DataType) -> DataType {
@@ -219,6 +219,14 @@ impl Context {
         let untiled = &loops[..loops.len().saturating_sub(3)];
         let size = untiled.iter().try_fold(1_i64, |size, dim| Some(size.saturating_mul(dim.as_constant()?)));
         if size.is_some_and(|size| size <= 8) { y } else { self.b.barrier(y) }
+    }
+
+    /// Reshapes a result of a reduction. The compiler moves the change of shape in front of the reduction, whose loops are those of the new
+    /// shape then.
+    pub(crate) fn reshape_separated(&mut self, y: &Tensor, shape: &[Dim]) -> Result<Tensor> {
+        let value = self.value(y)?;
+        let separated = self.separated(value, shape);
+        self.reshape(&Tensor { data: Data::Value(separated), ..y.clone() }, shape)
     }
 
     /// Converts floats narrower than 32 bits to those that products are computed with.

@@ -212,12 +212,8 @@ fn phases(cx: &mut Context, x: &Tensor, w: &Tensor, transposed: &Transposed) -> 
     let y = cx.convolve(&padded, &weights, &unit, transposed.group, &counts, accumulator(x.ty))?;
     let channels = w.shape[1].times(&Dim::constant(transposed.group));
     let strides: Vec<Dim> = phases.iter().map(|phase| phase.stride.clone()).collect();
-    // The compiler interleaves in the dispatch of the convolution, which has the loops of the phases then.
-    let split = [&[x.shape[0].clone(), channels.clone()], &*strides, &*counts].concat();
-    let value = cx.value(&y)?;
-    let value = cx.separated(value, &split);
-    let y = cx.tensor(value, y.ty, y.shape)?;
-    let split = cx.reshape(&y, &split)?;
+    let shape = [&[x.shape[0].clone(), channels.clone()], &*strides, &*counts].concat();
+    let split = cx.reshape_separated(&y, &shape)?;
     let mut permutation = vec![0, 1];
     permutation.extend((0..spatial_count).flat_map(|index| [2 + spatial_count + index, 2 + index]));
     let interleaved = cx.transpose(&split, &permutation)?;

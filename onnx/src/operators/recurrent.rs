@@ -75,8 +75,9 @@ struct Recurrence {
     initial: Vec<Option<Tensor>>,
     /// The weights of the peepholes: [D,3*H].
     peepholes: Option<Tensor>,
-    /// Whether the products have factors that are rounded to 8 bits, as those of a quantised operator.
-    is_quantized: bool,
+    /// The scales of the weights of the inputs and of the state, [D,1,1] or [D,1,G*H] each, of a quantised operator. The other factors of
+    /// its products are rounded to 8 bits.
+    scales: Option<[Tensor; 2]>,
 }
 
 /// What one direction takes.
@@ -124,7 +125,7 @@ fn recurrent(cx: &mut Context, node: &Node<'_>, kind: Kind) -> Result<Outputs> {
             .map(|state| state.map(|state| batch_second(cx, state, is_batch_first)).transpose())
             .collect::<Result<_>>()?,
         peepholes,
-        is_quantized: false,
+        scales: None,
     };
     recurrence.run(cx, node, ty)
 }
@@ -266,7 +267,10 @@ impl Recurrence {
         };
         let mut cell = Cell::new(node, self.kind, index)?;
         cell.peepholes = peepholes;
-        cell.is_quantized = self.is_quantized;
+        let scales = match &self.scales {
+            Some(scales) => Some([self.scale(cx, &scales[0], index)?, self.scale(cx, &scales[1], index)?]),
+            None => None,
+        };
         let groups = cell.groups();
         let mut products = Vec::new();
         let mut first = 0;
@@ -275,7 +279,8 @@ impl Recurrence {
             let own = bias.as_ref().map(|bias| cx.slice_axis(bias, 1, &start, &width)).transpose()?;
             let sum = own.map(|own| cell.input_bias(cx, &own, first)).transpose()?;
             let w = cx.slice_axis(&w, 1, &start, &width)?;
-            products.push(self.product(cx, &w, sum.as_ref(), &width)?);
+            let scale = scales.as_ref().map(|scales| &scales[0]);
+            products.push(self.product(cx, (&w, scale), sum.as_ref(), &width)?);
             let r = cx.slice_axis(&r, 1, &start, &width)?;
             cell.weights.push(r);
             first += group;
@@ -283,19 +288,34 @@ impl Recurrence {
         if let Some(bias) = &bias {
             cell.set_hidden_bias(cx, bias, &hidden)?;
         }
+        cell.scale = scales.map(|[_, scale]| scale);
         Ok(Direction { products, cell, is_reverse, index })
     }
 
-    /// The products of all inputs with weights [I,N], and a bias [N]: [S,B,N].
-    fn product(&self, cx: &mut Context, w: &Tensor, bias: Option<&Tensor>, width: &Dim) -> Result<Tensor> {
+    /// Returns a direction's part of a scale: [1,1] or [1,G*H].
+    fn scale(&self, cx: &mut Context, scale: &Tensor, index: usize) -> Result<Tensor> {
+        let shape = scale.shape.get(1..).unwrap_or_default().to_vec();
+        self.part(cx, scale, index, &shape)
+    }
+
+    /// The products of all inputs with weights [I,N], which may have a scale, and a bias [N]: [S,B,N].
+    fn product(
+        &self,
+        cx: &mut Context,
+        (w, scale): (&Tensor, Option<&Tensor>),
+        bias: Option<&Tensor>,
+        width: &Dim,
+    ) -> Result<Tensor> {
         let [steps, batch, size] = &*self.x.shape else { return invalid("X has not the rank 3") };
         let rows = steps.times(batch);
-        let mut x = cx.reshape(&self.x, &[rows.clone(), size.clone()])?;
-        if self.is_quantized {
-            x = quantized::rounded(cx, &x, false)?;
-        }
-        let sum = start(cx, bias, &[rows, width.clone()], self.x.ty)?;
-        let product = multiplied(cx, &x, w, &sum)?;
+        let x = cx.reshape(&self.x, &[rows.clone(), size.clone()])?;
+        let product = match scale {
+            Some(scale) => quantized::product(cx, &x, (w, scale), bias, false)?,
+            None => {
+                let sum = start(cx, bias, &[rows, width.clone()], self.x.ty)?;
+                multiplied(cx, &x, w, &sum)?
+            }
+        };
         cx.reshape(&product, &[steps.clone(), batch.clone(), width.clone()])
     }
 

@@ -26,9 +26,10 @@ pub(super) struct Cell {
     pub(super) peepholes: Option<Tensor>,
     /// The bias of the state that a `GRU` resets: [H].
     hidden_bias: Option<Tensor>,
-    pub(super) is_quantized: bool,
     /// The steps are one dispatch.
     pub(super) is_in_dispatch: bool,
+    /// The scale of the weights of the state of a quantised operator: [1,1] or [1,G*H].
+    pub(super) scale: Option<Tensor>,
 }
 
 /// Which sequences have ended: those whose lengths are not greater than the position.
@@ -80,8 +81,8 @@ impl Cell {
             weights: Vec::new(),
             peepholes: None,
             hidden_bias: None,
-            is_quantized: false,
             is_in_dispatch: false,
+            scale: None,
         })
     }
 
@@ -148,11 +149,10 @@ impl Cell {
     /// The product of the state with the weights of a group, added to that of the inputs: [B,G,H].
     fn gates(&self, cx: &mut Context, h: &Tensor, group: usize, product: &Tensor) -> Result<Value> {
         let Some(r) = self.weights.get(group) else { return invalid("a group of gates has no weights") };
-        let rounded = if self.is_quantized { Some(quantized::rounded(cx, h, true)?) } else { None };
-        let h = rounded.as_ref().unwrap_or(h);
-        let sum = match self.is_in_dispatch {
-            true => dispatch::multiplied(cx, h, r, product, group == 0)?,
-            false => multiplied(cx, h, r, product)?,
+        let sum = match (&self.scale, self.is_in_dispatch) {
+            (Some(scale), _) => quantized::product(cx, h, (r, scale), Some(product), true)?,
+            (None, true) => dispatch::multiplied(cx, h, r, product, group == 0)?,
+            (None, false) => multiplied(cx, h, r, product)?,
         };
         self.split(cx, &sum, h)
     }

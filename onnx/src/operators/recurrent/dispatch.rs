@@ -25,7 +25,7 @@ impl Recurrence {
         let (Some(batch), Some(hidden)) = (batch.as_constant(), hidden.as_constant()) else { return false };
         let products = [batch, hidden, hidden, self.kind.gates()].into_iter().try_fold(1i64, i64::checked_mul);
         let is_small = products.is_some_and(|products| products <= MOST_PRODUCTS);
-        cx.is_portable && !self.is_quantized && !steps.is(1) && batch > 0 && hidden > 1 && is_small
+        cx.is_portable && self.scales.is_none() && !steps.is(1) && batch > 0 && hidden > 1 && is_small
     }
 
     /// Does as [`Recurrence::repeat`] does.
@@ -102,7 +102,10 @@ impl Recurrence {
             next.iter().zip(values).map(|(state, rows)| put_row(cx, state, *rows, &target)).collect()
         };
         let body: Body<'_> = &mut body;
-        let values = repeated(cx, &Dim::constant(0), steps, initial, body)?;
+        cx.b.set_in_dispatch(true);
+        let values = repeated(cx, &Dim::constant(0), steps, initial, body);
+        cx.b.set_in_dispatch(false);
+        let values = values?;
         let region = cx.close_region();
         let results = cx.b.dispatch_region(&vec![extents; states.len()], (region, values));
         // Rows of a state that nothing else reads would be a buffer within the dispatch, of an extent that code generation must know.

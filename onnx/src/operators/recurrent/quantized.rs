@@ -3,9 +3,10 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, FloatPredicate, Iterator, Map, Value};
 
-use super::{Kind, Recurrence, check_rank};
+use super::{Kind, Recurrence, check_rank, multiplied, start};
 use crate::context::Context;
 use crate::convert::converted;
+use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid};
 use crate::tensor::Tensor;
@@ -17,9 +18,10 @@ pub(super) fn lstm(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         return crate::kit::wrong_type(x.ty);
     }
     check_rank(&x, 3, "X")?;
-    let w = weights(cx, node.input(1)?, node.input(8)?, node.optional(9)?)?;
-    let r = weights(cx, node.input(2)?, node.input(10)?, node.optional(11)?)?;
     let ty = x.ty;
+    let w = weights(cx, node.input(1)?, node.optional(9)?, ty)?;
+    let r = weights(cx, node.input(2)?, node.optional(11)?, ty)?;
+    let scales = [spread(cx, node.input(8)?)?, spread(cx, node.input(10)?)?];
     let recurrence = Recurrence {
         kind: Kind::Lstm,
         x,
@@ -29,27 +31,26 @@ pub(super) fn lstm(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
         lengths: node.optional(4)?.cloned(),
         initial: vec![node.optional(5)?.cloned(), node.optional(6)?.cloned()],
         peepholes: node.optional(7)?.cloned(),
-        is_quantized: true,
+        scales: Some(scales),
     };
     recurrence.run(cx, node, ty)
 }
 
-/// The weights as floats: [D,K,N] of integers with scales and zeros of the shape [D] or [D,N].
-fn weights(cx: &mut Context, weights: &Tensor, scale: &Tensor, zero: Option<&Tensor>) -> Result<Tensor> {
+/// The weights without their zeros, as floats: [D,K,N] of integers with zeros of the shape [D] or [D,N].
+fn weights(cx: &mut Context, weights: &Tensor, zero: Option<&Tensor>, to: DataType) -> Result<Tensor> {
     check_rank(weights, 3, "a tensor of weights")?;
-    let (scale, zero) = (spread(cx, scale)?, zero.map(|zero| spread(cx, zero)).transpose()?);
-    let (from, to) = (weights.ty, scale.ty);
-    let operands = match &zero {
-        Some(zero) => vec![weights, &scale, zero],
-        None => vec![weights, &scale],
-    };
+    let zero = zero.map(|zero| spread(cx, zero)).transpose()?;
+    let from = weights.ty;
+    let operands: Vec<&Tensor> = core::iter::once(weights).chain(&zero).collect();
     cx.map(&operands, to, |b, x| {
-        let mut weight = converted(b, x[0], from, to);
-        if let Some(zero) = x.get(2) {
-            let zero = converted(b, *zero, from, to);
-            weight = b.subf(weight, zero);
+        let weight = converted(b, x[0], from, to);
+        match x.get(1) {
+            Some(zero) => {
+                let zero = converted(b, *zero, from, to);
+                b.subf(weight, zero)
+            }
+            None => weight,
         }
-        b.mulf(weight, x[1])
     })
 }
 
@@ -62,39 +63,78 @@ fn spread(cx: &mut Context, tensor: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Rounds the elements of a matrix, or of each row, to 256 steps between the least and the greatest, of which one is 0.
-pub(super) fn rounded(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<Tensor> {
-    let value = cx.value(x)?;
-    let element = x.ty.element();
-    let zero = cx.b.float(0.0, element);
-    let (kept, shape): (&[usize], Vec<Dim>) =
-        if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
-    let extents = cx.extents(&shape);
-    let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
-    let maps = [Map::identity(2), Map::of(2, kept), Map::of(2, kept)];
-    let row = if is_by_rows { Iterator::Parallel } else { Iterator::Reduction };
-    let found = cx.b.generic(&[value], &ends, &maps, &[row, Iterator::Reduction], |b, x| {
-        vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
-    });
-    let (Some(least), Some(greatest)) = (found.first(), found.get(1)) else {
-        return invalid("a matrix has no elements");
-    };
-    let mut ends = Vec::new();
-    for value in [*least, *greatest] {
-        let end = cx.tensor(value, x.ty, shape.clone())?;
-        ends.push(if is_by_rows { cx.unsqueeze(&end, &[1])? } else { end });
-    }
-    let operands: Vec<&Tensor> = core::iter::once(x).chain(&ends).collect();
-    cx.map(&operands, x.ty, |b, x| steps(b, x[0], x[1], x[2]))
+/// A matrix of integers, and the scale of all or of each row.
+struct Steps {
+    numbers: Tensor,
+    scale: Tensor,
 }
 
-fn steps(b: &mut Builder, x: Value, least: Value, greatest: Value) -> Value {
-    let element = b.element_of(x);
+/// The product of a matrix that is rounded, as a whole or by rows, with weights [K,N] and their scale [1,1] or [1,N], added to a tensor that
+/// broadcasts. Sums of products of integers are exact in floats while they are below 2^24, as in 32 bits of ONNX Runtime.
+pub(super) fn product(
+    cx: &mut Context,
+    x: &Tensor,
+    (weights, scale): (&Tensor, &Tensor),
+    sum: Option<&Tensor>,
+    is_by_rows: bool,
+) -> Result<Tensor> {
+    let steps = Steps::of(cx, x, is_by_rows)?;
+    let (Some(rows), Some(width)) = (x.shape.first(), weights.shape.last()) else {
+        return invalid("a product of tensors that are no matrices");
+    };
+    let zeros = start(cx, None, &[rows.clone(), width.clone()], x.ty)?;
+    let product = multiplied(cx, &steps.numbers, weights, &zeros)?;
+    let operands: Vec<&Tensor> = [&product, &steps.scale, scale].into_iter().chain(sum).collect();
+    cx.map(&operands, x.ty, |b, x| {
+        let scale = b.mulf(x[1], x[2]);
+        let scaled = b.mulf(x[0], scale);
+        x.get(3).map_or(scaled, |sum| b.addf(*sum, scaled))
+    })
+}
+
+impl Steps {
+    /// Rounds the elements of a matrix, or of each row, to 256 steps between the least and the greatest, of which one is 0.
+    fn of(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<Steps> {
+        let value = cx.value(x)?;
+        let zero = cx.b.float(0.0, x.ty.element());
+        let (kept, shape): (&[usize], Vec<Dim>) =
+            if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
+        let extents = cx.extents(&shape);
+        let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
+        let maps = [Map::identity(2), Map::of(2, kept), Map::of(2, kept)];
+        let row = if is_by_rows { Iterator::Parallel } else { Iterator::Reduction };
+        let found = cx.b.generic(&[value], &ends, &maps, &[row, Iterator::Reduction], |b, x| {
+            vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
+        });
+        let mut ends = Vec::new();
+        for value in found {
+            let end = cx.tensor(value, x.ty, shape.clone())?;
+            ends.push(if is_by_rows { cx.unsqueeze(&end, &[1])? } else { end });
+        }
+        let [least, greatest] = &*ends else { return invalid("a matrix has no elements") };
+        let numbers = cx.map(&[x, least, greatest], x.ty, |b, x| {
+            let scale = scale_of(b, x[1], x[2]);
+            step(b, x[0], x[1], scale)
+        })?;
+        let scale = cx.map(&[least, greatest], x.ty, |b, x| scale_of(b, x[0], x[1]))?;
+        Ok(Steps { numbers, scale })
+    }
+}
+
+/// The scale of a range; 1 for one that has no extent.
+fn scale_of(b: &mut Builder, least: Value, greatest: Value) -> Value {
+    let element = b.element_of(least);
     let (zero, one, last) = (b.float(0.0, element), b.float(1.0, element), b.float(255.0, element));
     let range = b.subf(greatest, least);
     let scale = b.divf(range, last);
     let is_empty = b.cmpf(FloatPredicate::OrderedEqual, range, zero);
-    let scale = b.select(is_empty, one, scale);
+    b.select(is_empty, one, scale)
+}
+
+/// The step of an element, counted from that of 0.
+fn step(b: &mut Builder, x: Value, least: Value, scale: Value) -> Value {
+    let element = b.element_of(x);
+    let (zero, last) = (b.float(0.0, element), b.float(255.0, element));
     let within = |b: &mut Builder, x: Value| {
         let low = b.maximumf(x, zero);
         let bounded = b.minimumf(low, last);
@@ -107,6 +147,5 @@ fn steps(b: &mut Builder, x: Value, least: Value, greatest: Value) -> Value {
     let rounded = b.roundeven(quotient);
     let shifted = b.addf(rounded, offset);
     let step = within(b, shifted);
-    let difference = b.subf(step, offset);
-    b.mulf(difference, scale)
+    b.subf(step, offset)
 }
