@@ -15,8 +15,9 @@ use crate::dim::Dim;
 use crate::node::invalid;
 use crate::tensor::{Data, Tensor};
 
-/// The most products of a step. A step of this number takes some 20 us on one core, several times as much as kernels of other workers take
-/// to start, so that larger ones are worth a dispatch each.
+/// The most products of a step. 65,536 take 6 us on one core of an EPYC with AVX2, and what is beside them on the host 1.6 us (`bench --profile` of
+/// an LSTM of 128 elements, translated): beyond four times that number a step gains less than 7 %, and dispatches of their own can be divided among
+/// workers.
 const MOST_PRODUCTS: i64 = 1 << 18;
 
 impl Recurrence {
