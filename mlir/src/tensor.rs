@@ -309,7 +309,7 @@ impl Builder {
         let detached = self.detached(x);
         let element = self.element_of(x);
         let truth = self.int(1, Element::I1);
-        let opaque = self.operation(Type::Scalar(Element::I1), &format!("util.optimization_barrier {truth} : i1"));
+        let opaque = self.opaque(truth);
         self.elementwise(&[detached], element, |b, x| {
             let zero = match element {
                 // VMVX lacks constants of these.

@@ -434,7 +434,7 @@ fn repeated(cx: &mut Context, first: &Dim, end: &Dim, initial: Vec<Value>, body:
     Ok(cx.b.scf_for(bounds, induction, &arguments, &initial, (region, next)))
 }
 
-/// Puts [B,H] into a tensor at positions of its first dimensions.
+/// Puts a tensor into another one at positions of its first dimensions.
 fn put(cx: &mut Context, output: &Tensor, into: Value, position: &[Dim]) -> Result<Value> {
     let value = cx.value(output)?;
     let (zero, one) = (Extent::Constant(0), Extent::Constant(1));

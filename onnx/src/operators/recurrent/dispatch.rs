@@ -6,10 +6,12 @@
 //! configuration, code generation divides the product among workgroups within the loop, and the result is wrong. Dimensions of extent 1
 //! within the dispatch do not compile, so that one sequence has no batch dimension there.
 
+use core::slice;
+
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Extent, Kernel, Value};
 
-use super::{Body, Direction, Recurrence, repeated, with_values};
+use super::{Body, Direction, Recurrence, put, repeated, with_values};
 use crate::context::Context;
 use crate::dim::Dim;
 use crate::node::invalid;
@@ -86,7 +88,7 @@ impl Recurrence {
         let mut initial = Vec::new();
         for state in states {
             let empty = cx.b.empty(&extents, state.ty.element());
-            initial.push(put_row(cx, state, empty, &row(&position(&Dim::constant(0)), false))?);
+            initial.push(put(cx, state, empty, &[row(&position(&Dim::constant(0)), false)])?);
         }
         let mut body = |cx: &mut Context, iteration: &Dim, values: &[Value]| {
             let position = position(iteration);
@@ -99,8 +101,8 @@ impl Recurrence {
                 old.push(take_row(cx, &rows, &row(&position, false))?);
             }
             let (next, _) = direction.cell.step(cx, &products, &old, None)?;
-            let target = row(&position, true);
-            next.iter().zip(values).map(|(state, rows)| put_row(cx, state, *rows, &target)).collect()
+            let target = [row(&position, true)];
+            next.iter().zip(values).map(|(state, rows)| put(cx, state, *rows, &target)).collect()
         };
         let body: Body<'_> = &mut body;
         cx.b.set_in_dispatch(true);
@@ -158,24 +160,13 @@ fn separated(cx: &mut Context, tensor: &Tensor) -> Result<Tensor> {
     Ok(Tensor { data: Data::Value(cx.b.barrier(value)), ..tensor.clone() })
 }
 
-/// The offsets, sizes and strides of a row of a tensor with rows of a shape.
-fn slice(cx: &mut Context, shape: &[Dim], position: &Dim) -> [Vec<Extent>; 3] {
-    let offsets = [cx.extents(core::slice::from_ref(position)), vec![Extent::Constant(0); shape.len()]].concat();
-    let sizes = [vec![Extent::Constant(1)], cx.extents(shape)].concat();
-    let strides = vec![Extent::Constant(1); sizes.len()];
-    [offsets, sizes, strides]
-}
-
+/// A row of a tensor of rows.
 fn take_row(cx: &mut Context, rows: &Tensor, position: &Dim) -> Result<Tensor> {
     let Some((_, shape)) = rows.shape.split_first() else { return invalid("a tensor of rows has no dimension") };
-    let [offsets, sizes, strides] = slice(cx, shape, position);
+    let (zero, one) = (Extent::Constant(0), Extent::Constant(1));
+    let offsets = [cx.extents(slice::from_ref(position)), vec![zero; shape.len()]].concat();
+    let sizes = [vec![one], cx.extents(shape)].concat();
     let value = cx.value(rows)?;
-    let row = cx.b.extract_slice(value, &offsets, &sizes, &strides, &[0]);
+    let row = cx.b.extract_slice(value, &offsets, &sizes, &vec![one; sizes.len()], &[0]);
     cx.tensor(row, rows.ty, shape.to_vec())
-}
-
-fn put_row(cx: &mut Context, row: &Tensor, rows: Value, position: &Dim) -> Result<Value> {
-    let [offsets, sizes, strides] = slice(cx, &row.shape, position);
-    let value = cx.value(row)?;
-    Ok(cx.b.insert_slice(value, rows, &offsets, &sizes, &strides, &[0]))
 }

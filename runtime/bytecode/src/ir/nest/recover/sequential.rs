@@ -18,11 +18,8 @@ pub(super) fn divides(
     positions: &Positions,
     (index, found): (usize, &Nest),
 ) -> bool {
-    is_imperfect(function, found) && contains_schedule(function, graph, positions, index)
-}
-
-fn is_imperfect(function: &Function, nest: &Nest) -> bool {
-    schedule(function, nest) == Schedule::InOrder(BailOut::Imperfect)
+    schedule(function, found) == Schedule::InOrder(BailOut::Imperfect)
+        && contains_schedule(function, graph, positions, index)
 }
 
 /// The schedule with the most freedom.
