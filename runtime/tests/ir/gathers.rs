@@ -13,6 +13,13 @@ pub fn gathers(random: &mut Random) -> String {
     let mut body = index_of(30, random.next(3), &stored);
     body.push_str(&index_of(82, random.next(40), &[columns, 1, 0]));
     body.push_str(&format!("  {number} = vm.const.i64 {}\n", [1, 2, 3, 7, 16, 31, 40, 64, 500][random.next(9)]));
+    // An invariant that is not known before the call, which may be zero or less.
+    body.push_str(&match random.next(6) {
+        0 => format!("  {number} = vm.mul.i64 {number}, %i0:1\n"),
+        1 => format!("  {number} = vm.add.i64 {number}, %i2:3\n"),
+        2 => format!("  {number} = vm.sub.i64 %i2:3, {number}\n"),
+        _ => String::new(),
+    });
     let sign = ["s", "s", "u"][random.next(3)];
     body.push_str(&format!("  {quotient} = vm.div.i64.{sign} {flat}, {number}\n"));
     body.push_str(&format!("  {rest} = vm.rem.i64.{sign} {flat}, {number}\n"));

@@ -160,6 +160,24 @@ impl Emitter<'_, '_> {
         }
     }
 
+    /// The value of a division whose divisor is not zero where it runs.
+    pub(super) fn quotient(&self, opcode: Opcode, operands: &[Value]) -> Result<TokenStream> {
+        let meaning = semantics(opcode).ok_or_else(|| Error::internal("an instruction without semantics"))?;
+        let function = format_ident!("{}", meaning.function);
+        // A division by a literal is faster than one by a parameter.
+        let mut read: Vec<TokenStream> = operands.iter().map(|value| self.literal_or_name(*value)).collect();
+        // The select lets rustc see that the divisor is not zero.
+        if let (&[_, divisor], [_, last]) = (operands, &mut read[..])
+            && self.body.function.constant_bits(divisor).is_none()
+        {
+            *last = match self.body.function.ty(divisor) {
+                Type::i64 => quote!(semantics::select_i64(semantics::cmp_nz_i64(#last), #last, 1)),
+                _ => quote!(semantics::select_i32(#last, #last, 1)),
+            };
+        }
+        Ok(quote!(semantics::#function(#(#read),*).unwrap_or_default()))
+    }
+
     /// The value of an instruction with at most one result.
     pub(super) fn expression(&self, inst: &Inst) -> Result<TokenStream> {
         let at = |call: TokenStream| self.fallible(call, inst.offset);
@@ -172,21 +190,11 @@ impl Emitter<'_, '_> {
                     let read = operands.iter().map(read);
                     return Ok(quote!(semantics::#function(#(#read),*)));
                 }
-                // A division by a literal is faster than one by a parameter.
-                let mut read: Vec<TokenStream> = operands.iter().map(|value| self.literal_or_name(*value)).collect();
-                if !self.body.function.is_arithmetic(&inst.op, &self.body.positions) {
-                    return Ok(at(quote!(semantics::#function(#(#read),*))));
+                if self.body.function.is_arithmetic(&inst.op, &self.body.positions) {
+                    return self.quotient(*opcode, operands);
                 }
-                // The divisor is not zero: the select lets rustc see that, too.
-                if let (&[_, divisor], [_, last]) = (&operands[..], &mut read[..])
-                    && self.body.function.constant_bits(divisor).is_none()
-                {
-                    *last = match self.body.function.ty(divisor) {
-                        Type::i64 => quote!(semantics::select_i64(semantics::cmp_nz_i64(#last), #last, 1)),
-                        _ => quote!(semantics::select_i32(#last, #last, 1)),
-                    };
-                }
-                quote!(semantics::#function(#(#read),*).unwrap_or_default())
+                let read = operands.iter().map(|value| self.literal_or_name(*value));
+                at(quote!(semantics::#function(#(#read),*)))
             }
             Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
             Op::Low { operand } => {

@@ -59,7 +59,7 @@ impl Writer<'_, '_, '_> {
         for (block, position) in before {
             body.extend(self.instruction(*block, *position)?);
         }
-        let value = self.emitter.expression(self.nest.instruction(self.emitter.body.function, *block, *position))?;
+        let value = self.expression(self.nest.instruction(self.emitter.body.function, *block, *position))?;
         let body = if body.is_empty() { value } else { quote!({ #body #value }) };
         Ok(quote!(#view.map(|#loaded: #ty| #body)))
     }

@@ -6,7 +6,7 @@ use incarnate_bytecode::index_map::IndexSet;
 use incarnate_bytecode::ir::nest::{
     Access, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Strips,
 };
-use incarnate_bytecode::ir::{Block, Op, Type, Value};
+use incarnate_bytecode::ir::{Block, Inst, Op, Type, Value};
 use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -225,6 +225,14 @@ impl Writer<'_, '_, '_> {
         quote!(#(#settled)* #memory)
     }
 
+    /// The value of an instruction of the nest, in which no division fails.
+    pub(super) fn expression(&self, inst: &Inst) -> Result<TokenStream> {
+        match &inst.op {
+            Op::Eval { opcode, operands } if opcode.info().effects.fails => self.emitter.quotient(*opcode, operands),
+            _ => self.emitter.expression(inst),
+        }
+    }
+
     /// The divisor of a division within the nest, if it may have been loaded: the compiler must not take it for two numbers, of
     /// which one is zero.
     fn settled_divisor(&self, op: &Op) -> Option<TokenStream> {
@@ -427,7 +435,7 @@ impl Writer<'_, '_, '_> {
             if let Some(divided) = self.nest.division(block, position).and_then(|at| self.division(at)) {
                 return Ok(quote!(let #name = #divided;));
             }
-            let expression = self.emitter.expression(inst)?;
+            let expression = self.expression(inst)?;
             let divisor = self.settled_divisor(&inst.op);
             return Ok(quote!(#divisor let #name = #expression;));
         };

@@ -64,6 +64,7 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Bounded;
     use super::super::tests::{one, single};
     use super::*;
     use alloc::format;
@@ -81,6 +82,16 @@ mod tests {
         let of =
             |division: &Division| (division.divisor, division.most, matches!(division.dividend, Dividend::Quotient(_)));
         nest.divisions.iter().map(of).collect()
+    }
+
+    #[test]
+    fn invariant_divisors_must_be_positive() {
+        let body = "  %i18:19 = vm.add.i64 %i12:13, %i0:1\n  %i18:19 = vm.rem.i64.s %i18:19, %i2:3\n  \
+            %i18:19 = vm.div.i64.u %i18:19, %i2:3\n  vm.buffer.store.i64 %i18:19, %r0, %i12:13\n";
+        let nest = one(&single(0, 1, "vm.cmp.lt.i64.s %i12:13, %i10:11", body));
+        let is_positive = |bounded: &Bounded| (bounded.least, bounded.greatest) == (1, i64::MAX);
+        assert!(nest.conditions.len() == 1 && nest.conditions.iter().all(is_positive), "{nest:#?}");
+        assert!(nest.conditions[0].form.is_invariant() && nest.divisions.is_empty(), "{nest:#?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A loop is counted if a single edge leaves it, and the test there compares a loop-invariant integer with one that each
 //! iteration changes by the same amount. Its trip count is known before the first iteration. A [`Nest`] is a counted loop whose
-//! inner loops are counted, too, and which otherwise contains only arithmetic that cannot fail and accesses to loop-invariant
-//! buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither bounds nor conditions. Loads may
+//! inner loops are counted, too, and which otherwise contains only arithmetic that cannot fail, divisions by invariants that are positive
+//! where the nest runs, and accesses to loop-invariant buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither bounds nor conditions. Loads may
 //! be [`Gather`]s, whose indices are any integers that an iteration computes.
 //!
 //! A back end runs the iterations of the outermost loop that pass the test, and then continues at the loop's header in the
@@ -219,7 +219,7 @@ impl Access {
     }
 }
 
-/// A form that must be within a range in all iterations, so that it does not wrap.
+/// A form that must be within a range in all iterations, so that it does not wrap, or that the division by it cannot fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded {
     /// The form.
@@ -249,7 +249,7 @@ pub struct Nest {
     pub gathers: Vec<Gather>,
     /// The divisions of what loops count, in the order in which they stand.
     pub divisions: Vec<Division>,
-    /// The forms that must not wrap.
+    /// The forms that must not wrap or be zero.
     pub conditions: Vec<Bounded>,
 }
 

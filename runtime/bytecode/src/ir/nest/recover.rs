@@ -394,7 +394,13 @@ impl<'a> Recovery<'a> {
                     }
                     continue;
                 }
-                _ => return Err(BailOut::Effect(inst.offset)),
+                op => match self.divides(op) {
+                    Some(condition) => {
+                        conditions.push(condition);
+                        continue;
+                    }
+                    None => return Err(BailOut::Effect(inst.offset)),
+                },
             };
             let element = Element::of(opcode).ok_or(BailOut::Effect(inst.offset))?;
             if !self.is_invariant(buffer) || self.function.constant_bits(buffer).is_some() {

@@ -183,16 +183,31 @@ impl Recovery<'_> {
         is_small.then_some(Division { block, position, within: index, dividend, divisor, most, is_rest })
     }
 
+    /// The condition under which a division by a loop-invariant value cannot fail: that this is positive, as extents of tensors are, by which
+    /// compilers divide where they collapse loops. `None` for other instructions.
+    pub(super) fn divides(&mut self, op: &Op) -> Option<usize> {
+        let Op::Eval { opcode: Opcode::DivI64S | Opcode::DivI64U | Opcode::RemI64S | Opcode::RemI64U, operands } = op
+        else {
+            return None;
+        };
+        let divisor = operands.get(1).copied().filter(|divisor| self.is_invariant(*divisor))?;
+        Some(self.condition(Bounded { form: Affine::invariant(divisor), least: 1, greatest: i64::MAX }))
+    }
+
     /// The form of a value that is extended: the same, if it does not wrap.
     fn extended(&mut self, operand: Value, least: i64, greatest: i64) -> Option<Form> {
         let (form, mut conditions) = self.form(operand)?;
-        let condition = Bounded { form: form.clone(), least, greatest };
+        conditions.push(self.condition(Bounded { form: form.clone(), least, greatest }));
+        Some((form, conditions))
+    }
+
+    /// The index of a condition.
+    fn condition(&mut self, condition: Bounded) -> usize {
         let known = self.conditions.iter().position(|known| *known == condition);
-        conditions.push(known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.conditions.push(condition);
             self.conditions.len() - 1
-        }));
-        Some((form, conditions))
+        })
     }
 }
 
