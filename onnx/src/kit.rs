@@ -11,26 +11,7 @@ use crate::data_type::{DataType, Kind};
 use crate::dim::Dim;
 use crate::elements::encode;
 use crate::node::{invalid, unsupported};
-use crate::tensor::{Data, Scalar, Tensor};
-
-/// How a loop nest reads an operand whose shape is broadcast.
-enum Access {
-    /// By an affine map.
-    Mapped(Map),
-    /// At positions that are computed, because it is not known which extents are 1.
-    Computed(Vec<Position>),
-}
-
-/// A position along a dimension of an operand.
-#[derive(Clone)]
-enum Position {
-    /// The first.
-    First,
-    /// That of the loop dimension.
-    Loop(usize),
-    /// That of the loop dimension if the extent is not 1.
-    Clamped(usize, Dim),
-}
+use crate::tensor::{Data, Scalar, Tensor, type_of};
 
 impl Context {
     /// Returns the shape that several broadcast to, as NumPy does it. Where it is not known whether an extent is 1, the call fails
@@ -79,29 +60,44 @@ impl Context {
         }
     }
 
-    fn access(&self, shape: &[Dim], result: &[Dim]) -> Access {
-        let skipped = result.len() - shape.len();
-        let positions: Vec<Position> = shape
-            .iter()
-            .enumerate()
-            .map(|(index, dim)| match result.get(skipped + index) {
-                Some(extent) if extent == dim => Position::Loop(skipped + index),
-                _ if dim.is(1) => Position::First,
-                _ => Position::Clamped(skipped + index, dim.clone()),
-            })
-            .collect();
-        let expressions: Option<Vec<Expression>> = positions
-            .iter()
-            .map(|position| match position {
-                Position::First => Some(Expression::constant(0)),
-                Position::Loop(index) => Some(Expression::dimension(*index)),
-                Position::Clamped(..) => None,
-            })
-            .collect();
-        match expressions {
-            Some(expressions) => Access::Mapped(Map::new(result.len(), expressions)),
-            None => Access::Computed(positions),
+    /// Repeats an operand along the dimensions of a result of which it is not known whether the operand's extent is 1. Where all extents are
+    /// equal, which is the usual case, this is the operand itself, so that loop nests read all operands by affine maps.
+    fn widened(&mut self, input: &Tensor, result: &[Dim]) -> Result<Tensor> {
+        let skipped = result.len() - input.shape.len();
+        let mut shape = input.shape.clone();
+        let mut is_equal: Option<Value> = None;
+        let mut steps = vec![None; shape.len()];
+        for ((slot, step), extent) in shape.iter_mut().zip(&mut steps).zip(&result[skipped..]) {
+            if slot == extent || slot.is(1) {
+                continue;
+            }
+            let (own, wide, zero, one) = (self.index(slot), self.index(extent), self.b.index(0), self.b.index(1));
+            let fits = self.b.cmpi(IntPredicate::Equal, own, wide);
+            is_equal = Some(is_equal.map_or(fits, |others| self.b.andi(others, fits)));
+            let is_one = self.b.cmpi(IntPredicate::Equal, own, one);
+            *step = Some(self.b.select(is_one, zero, one));
+            *slot = extent.clone();
         }
+        let Some(is_equal) = is_equal else { return Ok(input.clone()) };
+        let (value, ty) = (self.value(input)?, type_of(input.ty, &shape));
+        let extents = self.extents(&shape);
+        self.open_region();
+        let same = self.b.cast_to(value, &ty);
+        let then = self.close_region();
+        self.open_region();
+        let empty = self.b.empty(&extents, input.ty.element());
+        let iterators = vec![Iterator::Parallel; shape.len()];
+        let wide = self.b.generic_single(&[], empty, &[Map::identity(shape.len())], &iterators, |b, _| {
+            let position = |(dimension, step): (usize, &Option<Value>)| {
+                let iteration = b.iteration(dimension);
+                step.map_or(iteration, |step| b.muli(iteration, step))
+            };
+            let positions: Vec<Value> = steps.iter().enumerate().map(position).collect();
+            b.extract(value, &positions)
+        });
+        let otherwise = self.close_region();
+        let results = self.b.scf_if(is_equal, &[ty], (then, vec![same]), (otherwise, vec![wide]));
+        self.tensor(results.first().copied().unwrap_or(value), input.ty, shape)
     }
 
     /// Computes each element of a tensor of those at its position in the inputs, which broadcast. The body gets and returns elements of
@@ -168,25 +164,10 @@ impl Context {
                 }
                 _ => {}
             }
-            let value = self.value(input)?;
-            match self.access(&input.shape, shape) {
-                Access::Mapped(map) => {
-                    sources.push(Read::Argument(values.len(), input.ty, view));
-                    values.push(value);
-                    maps.push(map);
-                }
-                Access::Computed(positions) => {
-                    let positions = positions
-                        .into_iter()
-                        .map(|position| match position {
-                            Position::Clamped(index, dim) => (index, Some(self.index(&dim))),
-                            Position::Loop(index) => (index, None),
-                            Position::First => (usize::MAX, None),
-                        })
-                        .collect();
-                    sources.push(Read::Extracted(value, positions, input.ty, view));
-                }
-            }
+            let input = self.widened(input, shape)?;
+            sources.push(Read::Argument(values.len(), input.ty, view));
+            values.push(self.value(&input)?);
+            maps.push(access(&input.shape, shape));
         }
         let extents = self.extents(shape);
         let empty = self.b.empty(&extents, ty.element());
@@ -347,6 +328,16 @@ impl Context {
     }
 }
 
+/// How a loop nest over a result reads an operand whose shape is broadcast to that of the result: each extent is equal, or 1.
+fn access(shape: &[Dim], result: &[Dim]) -> Map {
+    let skipped = result.len() - shape.len();
+    let position = |(index, dim): (usize, &Dim)| match result.get(skipped + index) {
+        Some(extent) if extent == dim => Expression::dimension(skipped + index),
+        _ => Expression::constant(0),
+    };
+    Map::new(result.len(), shape.iter().enumerate().map(position).collect())
+}
+
 /// Returns a tensor of integers as one of the type of the same width that has a sign, or none; `None` for other types.
 pub(crate) fn with_sign(input: &Tensor, ty: DataType) -> Option<Tensor> {
     let is_same = input.ty.is_int() && ty.is_int() && input.ty.bits() == ty.bits() && !ty.is_packed();
@@ -377,7 +368,6 @@ impl View {
 /// Where an element of an operand is.
 enum Read {
     Argument(usize, DataType, View),
-    Extracted(Value, Vec<(usize, Option<Value>)>, DataType, View),
     /// A constant.
     Splat(Scalar, DataType, View),
     /// A scalar that is computed before the loop nest.
@@ -398,22 +388,6 @@ impl Read {
             }
             Read::Splat(Scalar::Float(value), ty, _) => b.float(*value, ty.computed().element()),
             Read::Splat(Scalar::Int(dim), ty, _) => b.int(dim.as_constant().unwrap_or(0), ty.element()),
-            Read::Extracted(tensor, positions, ty, view) => {
-                let indices: Vec<Value> = positions
-                    .iter()
-                    .map(|(dimension, extent)| match extent {
-                        _ if *dimension == usize::MAX => b.index(0),
-                        None => b.iteration(*dimension),
-                        Some(extent) => {
-                            let (position, one) = (b.iteration(*dimension), b.index(1));
-                            let last = b.subi(*extent, one);
-                            b.minui(position, last)
-                        }
-                    })
-                    .collect();
-                let raw = b.extract(*tensor, &indices);
-                view.of(b, raw, *ty)
-            }
         }
     }
 }
