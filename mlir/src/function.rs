@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use crate::builder::{Builder, Value, list};
+use crate::builder::{Builder, Region, Value, list};
 use crate::quoting::{string, symbol};
 use crate::types::Type;
 
@@ -91,6 +91,18 @@ impl Builder {
             string(scope),
             string(key)
         );
+    }
+
+    /// Declares a global, and the initializer that computes its value when the module is loaded.
+    pub fn computed_global(&mut self, name: &str, mut region: (Region, Value)) {
+        let (symbol, value) = (symbol(name), region.1);
+        let ty = self.type_of(value).clone();
+        self.append_to(&mut region.0, |b| {
+            b.line(&format!("util.global.store {value}, {symbol} : {ty}"));
+            b.line("util.return");
+        });
+        let text = format!("  util.global private {symbol} : {ty}\n  util.initializer {{\n{}  }}\n", region.0.text);
+        self.globals.push_str(&text);
     }
 
     /// Reads a global.

@@ -64,7 +64,7 @@ pub(crate) struct Checkpoint {
 
 /// Values that the open region can use.
 #[derive(Debug, Default)]
-struct Scope {
+pub(crate) struct Scope {
     extents: HashMap<Dim, Value>,
     /// By address; each entry keeps its constant, so that no other has the address.
     constants: HashMap<*const Constant, (Rc<Constant>, Value)>,
@@ -74,12 +74,15 @@ struct Scope {
     facts: Facts,
 }
 
+/// Those of the open regions, the innermost last.
+pub(crate) type Scopes = Vec<Scope>;
+
 /// The state of an import.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) b: Builder,
     symbols: Vec<Symbol>,
-    scopes: Vec<Scope>,
+    scopes: Scopes,
     pub(crate) weights: Vec<Weight>,
     /// The weights by what they hold: regions that read one load the same global.
     registered: HashMap<Held, usize>,
@@ -113,6 +116,11 @@ impl Context {
     /// Forgets the values of a function that has ended.
     pub(crate) fn forget_values(&mut self) {
         self.scopes = vec![Scope::default()];
+    }
+
+    /// Replaces the values of open regions by those of others.
+    pub(crate) fn replace_scopes(&mut self, scopes: Scopes) -> Scopes {
+        core::mem::replace(&mut self.scopes, scopes)
     }
 
     /// Opens a region, in which values of the regions around it can be used.
@@ -555,7 +563,7 @@ impl Context {
         })
     }
 
-    fn unique_key(&mut self, name: &str) -> String {
+    pub(crate) fn unique_key(&mut self, name: &str) -> String {
         let name = if name.is_empty() { "constant" } else { name };
         let count = self.keys.entry(name.to_owned()).or_default();
         *count += 1;

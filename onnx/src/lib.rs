@@ -27,6 +27,7 @@ mod import;
 mod interface;
 mod kit;
 mod limits;
+mod loaded;
 mod model;
 mod node;
 mod operators;

@@ -244,9 +244,7 @@ pub(super) fn dynamically_quantized(cx: &mut Context, x: &Tensor) -> Result<[Ten
     if x.ty != DataType::F32 {
         return wrong_type(x.ty);
     }
-    let flat = cx.reshape(x, &[x.count()])?;
-    let least = cx.reduce(&flat, &[0], DataType::F32, Scalar::Float(0.0), |b, x, least| b.minimumf(x, least))?;
-    let most = cx.reduce(&flat, &[0], DataType::F32, Scalar::Float(0.0), |b, x, most| b.maximumf(x, most))?;
+    let [least, most] = range(cx, x)?;
     let scale = cx.map(&[&least, &most], DataType::F32, |b, x| scale_of(b, x[0], x[1]))?;
     let zero = cx.map(&[&least, &scale], DataType::U8, |b, x| {
         let quotient = b.divf(x[0], x[1]);
@@ -257,9 +255,26 @@ pub(super) fn dynamically_quantized(cx: &mut Context, x: &Tensor) -> Result<[Ten
     Ok([y, scale, zero])
 }
 
+/// The least constant length of a row of a matrix whose rows are combined as vectors.
+const LEAST_ROW: i64 = 16;
+
+/// The least and the greatest of 0 and the elements of a tensor: of its rows first, element by element, as vectors.
+pub(super) fn range(cx: &mut Context, x: &Tensor) -> Result<[Tensor; 2]> {
+    let is_long = |from: &usize| Dim::product(&x.shape[*from..]).as_constant().is_none_or(|length| length >= LEAST_ROW);
+    let (outer, inner) = x.shape.split_at((0..x.rank()).rev().find(is_long).unwrap_or(0));
+    let rows = cx.reshape(x, &[Dim::product(outer), Dim::product(inner)])?;
+    let mut combined = |combine: fn(&mut Builder, Value, Value) -> Value| {
+        let zero = Scalar::Float(0.0);
+        let row = cx.reduce(&rows, &[0], x.ty, zero.clone(), combine)?;
+        cx.reduce(&row, &[0], x.ty, zero, combine)
+    };
+    Ok([combined(Builder::minimumf)?, combined(Builder::maximumf)?])
+}
+
 /// The scale of a range; 1 for one that has no extent.
-fn scale_of(b: &mut Builder, least: Value, most: Value) -> Value {
-    let (zero, one, steps) = (b.float(0.0, Element::F32), b.float(1.0, Element::F32), b.float(255.0, Element::F32));
+pub(super) fn scale_of(b: &mut Builder, least: Value, most: Value) -> Value {
+    let element = b.element_of(least);
+    let (zero, one, steps) = (b.float(0.0, element), b.float(1.0, element), b.float(255.0, element));
     let range = b.subf(most, least);
     let scale = b.divf(range, steps);
     let is_empty = b.cmpf(incarnate_mlir::FloatPredicate::OrderedEqual, range, zero);

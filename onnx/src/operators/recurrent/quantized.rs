@@ -1,7 +1,7 @@
 //! The `LSTM` of ONNX Runtime whose weights are integers, and whose other factors are rounded to 8 bits when it runs.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, FloatPredicate, Iterator, Map, Value};
+use incarnate_mlir::{Builder, Iterator, Map, Value};
 
 use super::{Kind, Recurrence, check_rank, multiplied, start};
 use crate::context::Context;
@@ -9,6 +9,7 @@ use crate::convert::converted;
 use crate::data_type::DataType;
 use crate::dim::Dim;
 use crate::node::{Node, Outputs, invalid};
+use crate::operators::quantization::{range, scale_of};
 use crate::tensor::Tensor;
 
 /// `DynamicQuantizeLSTM`.
@@ -42,15 +43,17 @@ fn weights(cx: &mut Context, weights: &Tensor, zero: Option<&Tensor>, to: DataTy
     let zero = zero.map(|zero| spread(cx, zero)).transpose()?;
     let from = weights.ty;
     let operands: Vec<&Tensor> = core::iter::once(weights).chain(&zero).collect();
-    cx.map(&operands, to, |b, x| {
-        let weight = converted(b, x[0], from, to);
-        match x.get(1) {
-            Some(zero) => {
-                let zero = converted(b, *zero, from, to);
-                b.subf(weight, zero)
+    cx.when_loaded(&operands, |cx, operands| {
+        cx.map(operands, to, |b, x| {
+            let weight = converted(b, x[0], from, to);
+            match x.get(1) {
+                Some(zero) => {
+                    let zero = converted(b, *zero, from, to);
+                    b.subf(weight, zero)
+                }
+                None => weight,
             }
-            None => weight,
-        }
+        })
     })
 }
 
@@ -95,23 +98,7 @@ pub(super) fn product(
 impl Steps {
     /// Rounds the elements of a matrix, or of each row, to 256 steps between the least and the greatest, of which one is 0.
     fn of(cx: &mut Context, x: &Tensor, is_by_rows: bool) -> Result<Steps> {
-        let value = cx.value(x)?;
-        let zero = cx.b.float(0.0, x.ty.element());
-        let (kept, shape): (&[usize], Vec<Dim>) =
-            if is_by_rows { (&[0], x.shape.iter().take(1).cloned().collect()) } else { (&[], Vec::new()) };
-        let extents = cx.extents(&shape);
-        let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
-        let maps = [Map::identity(2), Map::of(2, kept), Map::of(2, kept)];
-        let row = if is_by_rows { Iterator::Parallel } else { Iterator::Reduction };
-        let found = cx.b.generic(&[value], &ends, &maps, &[row, Iterator::Reduction], |b, x| {
-            vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
-        });
-        let mut ends = Vec::new();
-        for value in found {
-            let end = cx.tensor(value, x.ty, shape.clone())?;
-            ends.push(if is_by_rows { cx.unsqueeze(&end, &[1])? } else { end });
-        }
-        let [least, greatest] = &*ends else { return invalid("a matrix has no elements") };
+        let [least, greatest] = &if is_by_rows { ranges_of_rows(cx, x)? } else { range(cx, x)? };
         let numbers = cx.map(&[x, least, greatest], x.ty, |b, x| {
             let scale = scale_of(b, x[1], x[2]);
             step(b, x[0], x[1], scale)
@@ -121,14 +108,23 @@ impl Steps {
     }
 }
 
-/// The scale of a range; 1 for one that has no extent.
-fn scale_of(b: &mut Builder, least: Value, greatest: Value) -> Value {
-    let element = b.element_of(least);
-    let (zero, one, last) = (b.float(0.0, element), b.float(1.0, element), b.float(255.0, element));
-    let range = b.subf(greatest, least);
-    let scale = b.divf(range, last);
-    let is_empty = b.cmpf(FloatPredicate::OrderedEqual, range, zero);
-    b.select(is_empty, one, scale)
+/// The least and the greatest of 0 and the elements of each row of a matrix: [M,1].
+fn ranges_of_rows(cx: &mut Context, x: &Tensor) -> Result<[Tensor; 2]> {
+    let value = cx.value(x)?;
+    let zero = cx.b.float(0.0, x.ty.element());
+    let shape: Vec<Dim> = x.shape.iter().take(1).cloned().collect();
+    let extents = cx.extents(&shape);
+    let ends: Vec<Value> = (0..2).map(|_| cx.b.fill(zero, &extents)).collect();
+    let maps = [Map::identity(2), Map::of(2, &[0]), Map::of(2, &[0])];
+    let found = cx.b.generic(&[value], &ends, &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| {
+        vec![b.minimumf(x[0], x[1]), b.maximumf(x[0], x[2])]
+    });
+    let [least, greatest] = found[..] else { return invalid("a matrix has no elements") };
+    let mut column = |value: Value| {
+        let ends = cx.tensor(value, x.ty, shape.clone())?;
+        cx.unsqueeze(&ends, &[1])
+    };
+    Ok([column(least)?, column(greatest)?])
 }
 
 /// The step of an element, counted from that of 0.
