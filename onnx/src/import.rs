@@ -423,7 +423,8 @@ impl<'m> Import<'m> {
         }
     }
 
-    pub(crate) fn finish_errors(&mut self) -> Result<()> {
+    /// Fails if nodes could not be imported. Where the reasons name extents of `open`, the error says how to fix them.
+    pub(crate) fn finish_errors<'n>(&mut self, open: impl core::iter::Iterator<Item = &'n str>) -> Result<()> {
         if self.errors.is_empty() {
             return Ok(());
         }
@@ -431,6 +432,13 @@ impl<'m> Import<'m> {
         let mut text = self.errors.iter().take(LISTED).cloned().collect::<Vec<_>>().join("; ");
         if count > LISTED {
             text += &format!("; and {} more", count - LISTED);
+        }
+        let is_named = |name: &&str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == *name);
+        let mut named: Vec<String> = open.filter(is_named).map(|name| format!("--dim={name}=N")).collect();
+        named.sort();
+        named.dedup();
+        if !named.is_empty() {
+            text += &format!("; with fixed extents it may be supported: {}", named.join(" "));
         }
         Err(Error::unimplemented(text))
     }

@@ -72,13 +72,7 @@ impl<'m> Import<'m> {
                 self.choice(name, functions)?
             }
         };
-        let extents = inputs.into_iter().flat_map(|input| input.extents);
-        let mut dynamic: Vec<String> = extents
-            .filter_map(|extent| match extent {
-                Extent::Named(name) => Some(name),
-                Extent::Constant(_) => None,
-            })
-            .collect();
+        let mut dynamic: Vec<String> = open_extents(&inputs).map(str::to_owned).collect();
         dynamic.sort();
         dynamic.dedup();
         Ok(dynamic)
@@ -106,7 +100,7 @@ impl<'m> Import<'m> {
         self.bind_inputs(&inputs, &arguments)?;
         let cut: HashSet<&str> = options.inputs.iter().map(String::as_str).collect();
         self.run_nodes(&graph.node, &outputs, &cut)?;
-        self.finish_errors()?;
+        self.finish_errors(open_extents(&inputs))?;
         let (mut results, mut values) = (Vec::new(), Vec::new());
         for name in outputs {
             let tensor = match self.lookup(name) {
@@ -358,6 +352,14 @@ fn variants(options: &Options) -> Result<Vec<Options>> {
         Options { shapes: shapes.collect(), ..options.clone() }
     };
     Ok((0..count).map(of).collect())
+}
+
+/// The names of the extents of inputs that are known when the model runs.
+fn open_extents<'i>(inputs: &'i [Input<'_>]) -> impl Iterator<Item = &'i str> {
+    inputs.iter().flat_map(|input| &input.extents).filter_map(|extent| match extent {
+        Extent::Named(name) => Some(&**name),
+        Extent::Constant(_) => None,
+    })
 }
 
 /// Returns the types of inputs.

@@ -93,10 +93,17 @@ fn without_zero(cx: &mut Context, x: &Tensor, zero: Option<&Tensor>) -> Result<T
     };
     let (from, ty) = (x.ty, if x.ty.bits() > 8 { DataType::I32 } else { DataType::I16 });
     let zero = if zero.count().is(1) { cx.reshape(zero, &[])? } else { zero.clone() };
-    cx.map(&[x, &zero], ty, |b, x| {
+    let centred = cx.map(&[x, &zero], ty, |b, x| {
         let (x, zero) = (converted(b, x[0], from, ty), converted(b, x[1], from, ty));
         b.subi(x, zero)
-    })
+    })?;
+    if centred.static_shape().is_some() {
+        return Ok(centred);
+    }
+    // IREE's compiler, up to 3.13, computes such operands within the kernel of a product, whose buffer for them has no known size then.
+    let value = cx.value(&centred)?;
+    let value = cx.b.detached(value);
+    cx.tensor(value, ty, centred.shape)
 }
 
 /// Sums integers along axes as `i32`.

@@ -152,7 +152,7 @@ impl Cell {
         let sum = match (&self.scale, self.is_in_dispatch) {
             (Some(scale), _) => quantized::product(cx, h, (r, scale), Some(product), true)?,
             (None, true) => dispatch::multiplied(cx, h, r, product, group == 0)?,
-            (None, false) => multiplied(cx, h, r, product)?,
+            (None, false) => added(cx, h, r, product)?,
         };
         self.split(cx, &sum, h)
     }
@@ -351,4 +351,15 @@ fn mixed(b: &mut Builder, z: Value, hidden: Value, state: Value) -> Value {
 /// Converts an integer to a position.
 fn index(b: &mut Builder, x: Value) -> Value {
     if b.element_of(x) == Element::Index { x } else { b.index_cast(x, Element::Index) }
+}
+
+/// The product of the state with weights, added to that of the inputs.
+fn added(cx: &mut Context, h: &Tensor, r: &Tensor, product: &Tensor) -> Result<Tensor> {
+    if product.static_shape().is_some() {
+        return multiplied(cx, h, r, product);
+    }
+    // Where the batch is open, a kernel of VMVX has no buffer for sums that begin with a part of a tensor which it must not change.
+    let zeros = start(cx, None, &product.shape, product.ty)?;
+    let own = multiplied(cx, h, r, &zeros)?;
+    cx.map(&[&own, product], product.ty, |b, x| b.addf(x[0], x[1]))
 }
