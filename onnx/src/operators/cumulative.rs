@@ -37,6 +37,9 @@ fn lower(cx: &mut Context, node: &Node<'_>, form: Form) -> Result<Outputs> {
     if x.ty == DataType::Bool {
         return wrong_type(x.ty);
     }
+    if x.rank() == 0 {
+        return invalid("a scalar has no axis");
+    }
     if x.count().is(0) {
         return one(x.clone());
     }
