@@ -292,7 +292,7 @@ impl Builder {
     }
 
     /// Returns a tensor that the compiler does not relate to the operation of `x`: `util.optimization_barrier`.
-    pub fn detached(&mut self, x: Value) -> Value {
+    pub(crate) fn detached(&mut self, x: Value) -> Value {
         let ty = self.type_of(x).clone();
         let dynamic: Vec<Extent> =
             self.extents(x).into_iter().filter(|extent| matches!(extent, Extent::Value(_))).collect();

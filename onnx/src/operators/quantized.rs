@@ -102,7 +102,7 @@ fn without_zero(cx: &mut Context, x: &Tensor, zero: Option<&Tensor>) -> Result<T
     }
     // IREE's compiler, up to 3.13, computes such operands within the kernel of a product, whose buffer for them has no known size then.
     let value = cx.value(&centred)?;
-    let value = cx.b.detached(value);
+    let value = cx.b.barrier(value);
     cx.tensor(value, ty, centred.shape)
 }
 
