@@ -5,9 +5,9 @@ mod across;
 mod arithmetic;
 mod blocking;
 mod copy;
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-mod dot;
 mod drive;
+#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
+mod groups;
 mod kept;
 mod layout;
 mod level;
@@ -27,7 +27,7 @@ pub use arithmetic::{AnyOrder, Arithmetic, FmaF32, FmaF32AnyOrder, MulAddF32, Mu
 pub use layout::{Axis, Layout, Side};
 pub use loops::Loop;
 pub use machine::Machine;
-pub use operand::{Gather, Operand, OperandKind, Piece};
+pub use operand::{Gather, Narrow, Operand, OperandKind, Piece};
 pub use operation::Operation;
 pub use partial::{Partial, Sums};
 pub use plan::{Packing, Plan};
@@ -50,7 +50,7 @@ pub enum Initial {
 ///
 /// # Safety
 /// - Elements of all iterations are valid and aligned at the addresses; so are those between them for reads, of the operands and of
-///   the output. So are those that [`Gather::bytes`] names. What is read between the output's elements is not used.
+///   the output. So are those that [`Gather::narrow`] names. What is read between the output's elements is not used.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(
@@ -132,9 +132,9 @@ unsafe fn contract_on<O: Operation>(
     if loops.iter().any(|each| each.count == 0) {
         return;
     }
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
     // SAFETY: promised by the caller.
-    if level == Level::Neon && unsafe { dot::contract::<O>((output, initial), left, right, loops) } {
+    if unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) } {
         return;
     }
     if sums == Sums::Partial

@@ -43,7 +43,7 @@ macro_rules! accumulator {
 
 /// Runs a contraction in place of its loops: `contract!(FmaF32, (output, 0), (left, 8), (right, 0), [(count, 1, 0, 4), ..])` with a
 /// buffer and the index of the first iteration's element each, and for each loop its trip count and the strides of the three.
-/// Operands may be computed from elements: `(left, 8).map(|element: i16| ..)`, `(left, 8).extended()` for bytes. The left one may be `one`. The call returns false, and does nothing, where the
+/// Operands may be computed from elements: `(left, 8).map(|element: i16| ..)`, `(left, 8).extended_u8()` for narrow integers. The left one may be `one`. The call returns false, and does nothing, where the
 /// original loop must run. An expression after the loops must be true; it is evaluated last.
 ///
 /// It is no interface for programs, for the reason of [`elements_of`].

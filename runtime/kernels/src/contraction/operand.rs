@@ -37,13 +37,36 @@ pub enum OperandKind {
     Computed,
 }
 
+/// Integers of fewer than 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrow {
+    /// Bytes with a sign.
+    I8,
+    /// Bytes without one.
+    U8,
+    /// 16 bits with a sign.
+    I16,
+}
+
+impl Narrow {
+    /// Bytes of an integer.
+    #[must_use]
+    pub const fn width(self) -> isize {
+        match self {
+            Narrow::I8 | Narrow::U8 => 1,
+            Narrow::I16 => 2,
+        }
+    }
+}
+
 /// Computes the numbers of an operand.
 pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
     fn zero(&self) -> N;
 
-    /// Returns where element 0 is if the elements are bytes, and the numbers their sign extensions to `i32`: element `n` is the byte at `n`.
-    fn bytes(&self) -> Option<*const u8> {
+    /// Returns what the elements are and where element 0 is, if the numbers are narrow integers, extended to `i32`: element `n` is the
+    /// integer `n`.
+    fn narrow(&self) -> Option<(Narrow, *const u8)> {
         None
     }
 
@@ -94,12 +117,15 @@ impl<N: Copy> Operand<'_, N> {
         }
     }
 
-    /// Returns where the byte of the first iteration is, if the numbers are sign extensions of bytes.
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-    pub(super) fn bytes(&self) -> Option<*const u8> {
+    /// Returns what the elements are and where that of the first iteration is, if the numbers are narrow integers.
+    #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
+    pub(super) fn narrow(&self) -> Option<(Narrow, *const u8)> {
         match self {
             Operand::Memory(_) | Operand::Layout(_) => None,
-            Operand::Computed(operand, first) => Some(operand.bytes()?.wrapping_offset(*first as isize)),
+            Operand::Computed(operand, first) => {
+                let (narrow, address) = operand.narrow()?;
+                Some((narrow, address.wrapping_offset(narrow.width().wrapping_mul(*first as isize))))
+            }
         }
     }
 

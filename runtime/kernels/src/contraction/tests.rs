@@ -1,9 +1,9 @@
 //! Contractions of all shapes against the loops as they stand.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod bytes;
 mod copies;
 mod fetches;
+mod narrow;
 mod partial_sums;
 
 use super::loops::each;

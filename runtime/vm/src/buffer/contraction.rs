@@ -9,7 +9,8 @@ use super::region::{Reach, Region};
 use crate::Ref;
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, Initial, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Piece, Side, Sums,
+    self, FmaF32, FmaF32AnyOrder, Gather, Initial, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Narrow, Piece,
+    Side, Sums,
 };
 use incarnate_kernels::{Loop, Operation};
 
@@ -56,21 +57,34 @@ impl<'a, T: Element> View<'a, T> {
     }
 }
 
-impl<'a> View<'a, i8> {
-    /// Extends each number with its sign: kernels may have instructions for bytes.
-    #[must_use]
-    pub const fn extended(self) -> Extended<'a> {
-        Extended(self)
-    }
+macro_rules! extended {
+    ($($name:ident: $element:ty as $narrow:ident;)*) => { $(
+        impl<'a> View<'a, $element> {
+            /// Extends each integer to 32 bits: kernels may have instructions for narrow integers.
+            #[must_use]
+            pub const fn $name(self) -> Extended<'a, $element> {
+                Extended(self)
+            }
+        }
+
+        impl NarrowElement for $element {
+            const NARROW: Narrow = Narrow::$narrow;
+        }
+    )* };
+}
+extended! {
+    extended_i8: i8 as I8;
+    extended_u8: u8 as U8;
+    extended_i16: i16 as I16;
 }
 
 /// The number 1, which a contraction of it multiplies in all iterations: sums of numbers are sums of such products.
 #[derive(Clone, Copy, Debug)]
 pub struct One;
 
-/// Bytes of a buffer, extended with their sign: [`View::extended`].
+/// Integers of a buffer, extended to 32 bits: [`View::extended_i8`].
 #[derive(Clone, Copy, Debug)]
-pub struct Extended<'a>(View<'a, i8>);
+pub struct Extended<'a, T>(View<'a, T>);
 
 /// Numbers that are computed from elements of a buffer: [`View::map`].
 #[derive(Clone, Copy)]
@@ -86,7 +100,12 @@ impl<T, F> fmt::Debug for Computed<'_, T, F> {
 }
 
 mod sealed {
-    use super::{ConstantBytes, Loop, Range, Stride, contraction};
+    use super::{ConstantBytes, Element, Loop, Narrow, Range, Stride, contraction};
+
+    /// Integers that kernels may have instructions for.
+    pub trait NarrowElement: Element + Into<i32> {
+        const NARROW: Narrow;
+    }
 
     /// What [`Source::checked`] calls with an operand, the addresses of its elements, and the bytes of a constant from that of the
     /// first iteration on, if they are such.
@@ -101,7 +120,7 @@ mod sealed {
     }
 }
 pub(crate) use sealed::Source as FactorSource;
-use sealed::{Source, Then};
+use sealed::{NarrowElement, Source, Then};
 
 impl<N: Element> Source<N> for View<'_, N> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
@@ -124,8 +143,8 @@ impl Source<f32> for One {
 
 /// Computes the numbers of an operand from elements whose type is known only at run time.
 pub(crate) trait Compute<N>: Sync {
-    /// Whether the elements are bytes, and the numbers their sign extensions.
-    fn is_of_bytes(&self) -> bool;
+    /// The narrow integers that the elements are, if the numbers are those, extended to 32 bits.
+    fn narrow(&self) -> Option<Narrow>;
 
     /// Writes the numbers of pieces, one after the other: of the elements that begin at a distance from an address and follow each
     /// other at a stride, in elements.
@@ -162,8 +181,8 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
         N::default()
     }
 
-    fn bytes(&self) -> Option<*const u8> {
-        self.compute.is_of_bytes().then_some(self.origin)
+    fn narrow(&self) -> Option<(Narrow, *const u8)> {
+        Some((self.compute.narrow()?, self.origin))
     }
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
@@ -231,33 +250,37 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
     }
 }
 
-/// The bytes from an address on.
-struct Bytes(*const u8);
+/// The integers from an address on.
+struct Integers<T>(*const T);
 
 // SAFETY: an address through which nothing is written. `checked` found the elements within the buffer, and `contract` that the output
 // overlaps no operand.
-unsafe impl Sync for Bytes {}
+unsafe impl<T> Sync for Integers<T> {}
 
-impl Gather<i32> for Bytes {
+impl<T: NarrowElement> Gather<i32> for Integers<T> {
     fn zero(&self) -> i32 {
         0
     }
 
-    fn bytes(&self) -> Option<*const u8> {
-        Some(self.0)
+    fn narrow(&self) -> Option<(Narrow, *const u8)> {
+        Some((T::NARROW, self.0.cast()))
     }
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [i32]) {
-        let gathered = Gathered { origin: self.0.cast::<i8>(), function: &i32::from };
+        let gathered = Gathered { origin: self.0, function: &T::into };
         // SAFETY: promised by the caller.
         unsafe { gathered.gather(first, stride, into) };
     }
 }
 
-impl Source<i32> for Extended<'_> {
+impl<T: NarrowElement> Source<i32> for Extended<'_, T> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, i32>) -> bool {
         self.0.region(false, loops, stride).is_some_and(|region| {
-            then(contraction::Operand::Computed(&Bytes(region.origin.cast_const().cast()), 0), region.span, None)
+            then(
+                contraction::Operand::Computed(&Integers::<T>(region.origin.cast_const().cast()), 0),
+                region.span,
+                None,
+            )
         })
     }
 }
@@ -434,7 +457,7 @@ mod tests {
         let output = buffer(&[1i32, i32::MAX, 0, 0], i32::to_le_bytes);
         // SAFETY: this test has one thread.
         let done = unsafe {
-            let (left, right) = (View::new(&left, 1).extended(), View::new(&right, 1).extended());
+            let (left, right) = (View::new(&left, 1).extended_i8(), View::new(&right, 1).extended_i8());
             MulAddI32::contract(View::new(&output, 0), &left, &right, &loops, &mut || true)
         };
         assert!(done);

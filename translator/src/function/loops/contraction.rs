@@ -3,7 +3,7 @@
 use incarnate_bytecode::Result;
 use incarnate_bytecode::ir::nest::{Contraction, Factor, Order, Product};
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 use super::emit::{Writer, element, is_extended};
 
@@ -47,8 +47,9 @@ impl Writer<'_, '_, '_> {
         if factor.is_memory(self.nest) {
             return Ok(view);
         }
-        if factor.is_bytes(self.emitter.body.function, self.nest) {
-            return Ok(quote!(#view.extended()));
+        if let Some(narrow) = factor.narrow(self.emitter.body.function, self.nest) {
+            let extended = format_ident!("extended_{}", element(narrow).to_string());
+            return Ok(quote!(#view.#extended()));
         }
         let (loaded, ty) = (self.emitter.name(factor.loaded), element(of));
         let extended = is_extended(of).then(|| quote!(i32::from(#loaded)));

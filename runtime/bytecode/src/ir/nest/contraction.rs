@@ -80,15 +80,25 @@ impl Factor {
         self.value == self.loaded && matches!(nest.views[self.view].element, Element::f32 | Element::i32)
     }
 
-    /// Whether the numbers are bytes, extended with their sign.
+    /// The integers of 8 or 16 bits that the numbers are, extended to 32 bits; `None` for others, and for 16 bits without a sign.
     #[must_use]
-    pub fn is_bytes(&self, function: &Function, nest: &Nest) -> bool {
-        let is_extension = |(block, position): &(Block, usize)| {
-            let inst = nest.instruction(function, *block, *position);
-            matches!(&inst.op, Op::Eval { opcode: Opcode::ExtI8I32S, operands } if operands[..] == [self.loaded])
+    pub fn narrow(&self, function: &Function, nest: &Nest) -> Option<Element> {
+        let extension = match &self.instructions[..] {
+            [] if self.value == self.loaded => None,
+            [(block, position)] => match &nest.instruction(function, *block, *position).op {
+                Op::Eval { opcode, operands } if operands[..] == [self.loaded] => Some(*opcode),
+                _ => return None,
+            },
+            _ => return None,
         };
-        nest.views[self.view].element == Element::i8
-            && (self.value == self.loaded || matches!(&self.instructions[..], [only] if is_extension(only)))
+        let element = nest.views[self.view].element;
+        Some(match (element, extension) {
+            (Element::i8 | Element::u8 | Element::i16, None) => element,
+            (Element::i8 | Element::u8, Some(Opcode::ExtI8I32S)) => Element::i8,
+            (Element::i8 | Element::u8, Some(Opcode::ExtI8I32U)) => Element::u8,
+            (Element::i16 | Element::u16, Some(Opcode::ExtI16I32S)) => Element::i16,
+            _ => return None,
+        })
     }
 }
 

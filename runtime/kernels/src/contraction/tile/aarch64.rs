@@ -300,5 +300,5 @@ operations! {
     FMA_F32: FmaF32x4, f32;
     MUL_ADD_F32: MulAddF32x4, f32;
     MUL_ADD_I32: MulAddI32x4, i32;
-    DOT_I8: DotI8x16, i32;
+    DOT: DotI8x16, i32;
 }

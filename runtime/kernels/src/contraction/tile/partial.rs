@@ -8,7 +8,7 @@ use super::wasm32::{FmaF32x4, MulAddF32x4, MulAddI32x4};
 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
 use super::wasm32_relaxed::RelaxedFmaF32x4;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
+use super::x86_64::{DotI16x16, FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy;
 use crate::contraction::level::Level;
@@ -309,8 +309,14 @@ operations! {
     mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4, MulAddI32x4;
 }
 
-/// The tiles of [`DotI8`](crate::contraction::arithmetic::DotI8).
+/// The tiles of [`Dot`](crate::contraction::arithmetic::Dot).
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-pub(in super::super) fn dot_i8() -> &'static Tiles<i32> {
-    tiles!(of_4, crate::contraction::arithmetic::DotI8, i32, DotI8x16: 2 [2 1] 1 [2 1])
+pub(in super::super) fn dot() -> &'static Tiles<i32> {
+    tiles!(of_4, crate::contraction::arithmetic::Dot, i32, DotI8x16: 2 [2 1] 1 [2 1])
+}
+
+/// The tiles of [`Dot`](crate::contraction::arithmetic::Dot).
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+pub(in super::super) fn dot() -> &'static Tiles<i32> {
+    tiles!(of_8, crate::contraction::arithmetic::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
 }

@@ -6,15 +6,16 @@ use core::arch::x86_64::{
     __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T0, _MM_HINT_T1, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
     _mm256_add_epi32, _mm256_add_ps, _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128,
     _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
-    _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_shuffle_ps, _mm256_storeu_ps,
-    _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512,
-    _mm512_castps128_ps512, _mm512_castps512_ps128, _mm512_castsi512_ps, _mm512_extractf32x4_ps, _mm512_fmadd_ps,
-    _mm512_insertf32x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32, _mm512_mask_i32gather_ps,
-    _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps,
-    _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_ps,
-    _mm512_storeu_ps, _mm512_storeu_si512, _mm512_unpackhi_ps, _mm512_unpacklo_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps,
+    _mm256_maskload_epi32, _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps,
+    _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_shuffle_ps,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32, _mm512_add_ps,
+    _mm512_castps_si512, _mm512_castps128_ps512, _mm512_castps512_ps128, _mm512_castsi512_ps, _mm512_extractf32x4_ps,
+    _mm512_fmadd_ps, _mm512_insertf32x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32,
+    _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32,
+    _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_shuffle_ps, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_unpackhi_ps,
+    _mm512_unpacklo_ps,
 };
 
 use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
@@ -173,6 +174,9 @@ vectors! {
     MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
         [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 some_even_epi32_8 [] transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
+    DotI16x16, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 some_even_epi32_8 [] transpose_epi32_8 back_epi32_8,
+        |sum, left, right| _mm256_add_epi32(sum, _mm256_madd_epi16(left, right));
 }
 
 /// The first lanes of sixteen.
@@ -461,15 +465,22 @@ macro_rules! level {
 level!("avx512f,avx2", FmaF32x16, 16, v4 transposed_v4 across_v4 gaxpy_v4 gather_v4 scatter_v4);
 level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gaxpy_v3 gather_v3 scatter_v3);
 
+/// The table of an operation, for AVX2.
+macro_rules! tiles_v3 {
+    ($number:ty: $v3:ident $narrow:ty) => {
+        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
+            [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
+            transposed [1: 4 2 1; 2: 4 2 1;]);
+    };
+}
+
 /// The tables of an operation.
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
         tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
             [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 14 8 4 2 1; 2: 8 4 2 1;],
             transposed [1: 4 2 1;]);
-        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
-            [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
-            transposed [1: 4 2 1; 2: 4 2 1;]);
+        tiles_v3!($number: $v3 $narrow);
     )* };
 }
 operations! {
@@ -477,3 +488,4 @@ operations! {
     f32: MUL_ADD_F32_V4 MulAddF32x16, MUL_ADD_F32_V3 MulAddF32x8;
     i32: MUL_ADD_I32_V4 MulAddI32x16, MUL_ADD_I32_V3 MulAddI32x8;
 }
+tiles_v3!(i32: DOT_V3 DotI16x16);

@@ -7,6 +7,7 @@ use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
 use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
+use incarnate_kernels::contraction::Narrow;
 
 use super::copies;
 use super::gather::{self, Gathered};
@@ -234,8 +235,13 @@ impl<'a> Lowering<'a> {
         // Strips of factors are on the stack.
         let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
         let load = copies::load(self.nest.views[factor.view].element, self.wide);
-        let is_of_bytes = factor.is_bytes(self.function, self.nest);
-        let computed = Computed { body, load, loaded: names[loaded], result: names[result], is_of_bytes };
+        let narrow = factor.narrow(self.function, self.nest).and_then(|element| match element {
+            nest::Element::i8 => Some(Narrow::I8),
+            nest::Element::u8 => Some(Narrow::U8),
+            nest::Element::i16 => Some(Narrow::I16),
+            _ => None,
+        });
+        let computed = Computed { body, load, loaded: names[loaded], result: names[result], narrow };
         is_small.then_some(Factor { view: factor.view, computed: Some(computed) })
     }
 

@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 use incarnate_bytecode::ir::nest::{Element, Order, Product};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
+use incarnate_kernels::contraction::Narrow;
 
 use copies::Copy;
 use kernels::{FoldKernel, Kernel};
@@ -205,8 +206,8 @@ struct Computed {
     /// The strips of the element and of the result.
     loaded: u16,
     result: u16,
-    /// The element is a byte, and the result its sign extension.
-    is_of_bytes: bool,
+    /// The narrow integer that the result is, extended to 32 bits.
+    narrow: Option<Narrow>,
 }
 
 /// What the iterations do.

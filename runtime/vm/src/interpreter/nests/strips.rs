@@ -12,7 +12,7 @@ use super::kernels::{Strips, register_width, width};
 use super::plan::{Dimension, Known, STRIP, Tile, Tiling};
 use super::{Body, Computed, Step, View};
 use incarnate_bytecode::ir::nest::{Element, Factor};
-use incarnate_kernels::contraction::Piece;
+use incarnate_kernels::contraction::{Narrow, Piece};
 use smallvec::SmallVec;
 
 /// Elements of the strips of a contraction's factor, and their greatest number: they are on the stack.
@@ -380,8 +380,8 @@ impl Factors {
 }
 
 impl<N: Copy> Compute<N> for Computation<'_> {
-    fn is_of_bytes(&self) -> bool {
-        self.computed.is_of_bytes
+    fn narrow(&self) -> Option<Narrow> {
+        self.computed.narrow
     }
 
     unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]) {
