@@ -1,7 +1,7 @@
 //! Tiles of contractions, on the level x86-64-v3.
 
 use incarnate_kernels::contraction::{
-    FmaF32, FmaF32AnyOrder, Loop, Machine, MulAddF32, MulAddI32, Operand, contract_at_most,
+    FmaF32, FmaF32AnyOrder, Gather, Loop, Machine, MulAddF32, MulAddI32, Narrow, Operand, contract_at_most,
 };
 
 use crate::Operation;
@@ -49,4 +49,35 @@ operations! {
     vector_fma_f32: FmaF32, f32, VECTOR;
     vector_fma_f32_any_order: FmaF32AnyOrder, f32, VECTOR;
     depthwise_fma_f32: FmaF32, f32, DEPTHWISE;
+}
+
+/// Bytes, extended to 32 bits.
+struct Bytes(Vec<u8>);
+
+impl Gather<i32> for Bytes {
+    fn zero(&self) -> i32 {
+        0
+    }
+
+    fn narrow(&self) -> Option<(Narrow, *const u8)> {
+        Some((Narrow::U8, self.0.as_ptr()))
+    }
+
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [i32]) {
+        for (at, number) in (0..).zip(into) {
+            *number = i32::from(self.0[(first + stride * at) as usize]);
+        }
+    }
+}
+
+pub(crate) fn product_u8() -> Operation {
+    let bytes = || Bytes((0..ELEMENTS).map(|index| (index % 17) as u8).collect());
+    let (mut output, left, right) = (vec![0; ELEMENTS], bytes(), bytes());
+    Box::new(move || {
+        let (left, right) = (Operand::Computed(&left, 0), Operand::Computed(&right, 0));
+        // SAFETY: as above.
+        unsafe {
+            contract_at_most::<MulAddI32>(&Machine::X86_64_V3, output.as_mut_ptr(), left, right, &PRODUCT);
+        }
+    })
 }

@@ -59,6 +59,7 @@ pub(crate) const ALL: &[Row] = &[
     ("kernel: product, fma f32", kernels::product_fma_f32, WARM_UPS),
     ("kernel: product, mul and add f32", kernels::product_mul_add_f32, WARM_UPS),
     ("kernel: product, mul and add i32", kernels::product_mul_add_i32, WARM_UPS),
+    ("kernel: product, bytes", kernels::product_u8, WARM_UPS),
     ("kernel: product, fma f32, any order", kernels::product_fma_f32_any_order, WARM_UPS),
     ("kernel: product of columns, fma f32", kernels::transposed_fma_f32, WARM_UPS),
     ("kernel: vector, fma f32", kernels::vector_fma_f32, WARM_UPS),

@@ -134,7 +134,7 @@ unsafe fn contract_on<O: Operation>(
     }
     #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
     // SAFETY: promised by the caller.
-    if unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) } {
+    if groups::exist::<O>() && unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) } {
         return;
     }
     if sums == Sums::Partial

@@ -166,11 +166,17 @@ const fn stride_of_groups<G: Grouped>(stride: i64, is_along: bool, are_numbers: 
     }
 }
 
-/// Runs a contraction by groups of integers. Returns false, and does nothing, where the operation or an operand is another one, where no
+/// Whether an operation has groups.
+pub(super) fn exist<O: Operation>() -> bool {
+    TypeId::of::<O>() == TypeId::of::<MulAddI32>()
+}
+
+/// Runs a contraction by groups of integers. Returns false, and does nothing, where an operand is another one, where no
 /// loop that sums has as many iterations as a group has integers, and where the processor has no instruction for them.
 ///
 /// # Safety
-/// As for [`contract`](super::contract); the processor is of the level.
+/// As for [`contract`](super::contract); the processor is of the level, and groups [`exist`].
+#[inline(never)]
 pub(super) unsafe fn contract<O: Operation>(
     best: Level,
     (output, initial): (*mut O::Number, Initial),
@@ -179,7 +185,7 @@ pub(super) unsafe fn contract<O: Operation>(
     loops: &[Loop],
 ) -> bool {
     type G = Dot;
-    if TypeId::of::<O>() != TypeId::of::<MulAddI32>() || loops.len() > MAX_LOOPS {
+    if loops.len() > MAX_LOOPS {
         return false;
     }
     let is_taken = |narrow: &(Narrow, *const u8)| G::takes(narrow.0);
