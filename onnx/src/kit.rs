@@ -66,16 +66,15 @@ impl Context {
         let skipped = result.len() - input.shape.len();
         let mut shape = input.shape.clone();
         let mut is_equal: Option<Value> = None;
-        let mut steps = vec![None; shape.len()];
-        for ((slot, step), extent) in shape.iter_mut().zip(&mut steps).zip(&result[skipped..]) {
+        let mut lasts = vec![None; shape.len()];
+        for ((slot, last), extent) in shape.iter_mut().zip(&mut lasts).zip(&result[skipped..]) {
             if slot == extent || slot.is(1) {
                 continue;
             }
-            let (own, wide, zero, one) = (self.index(slot), self.index(extent), self.b.index(0), self.b.index(1));
+            let (own, wide, one) = (self.index(slot), self.index(extent), self.b.index(1));
             let fits = self.b.cmpi(IntPredicate::Equal, own, wide);
             is_equal = Some(is_equal.map_or(fits, |others| self.b.andi(others, fits)));
-            let is_one = self.b.cmpi(IntPredicate::Equal, own, one);
-            *step = Some(self.b.select(is_one, zero, one));
+            *last = Some(self.b.subi(own, one));
             *slot = extent.clone();
         }
         let Some(is_equal) = is_equal else { return Ok(input.clone()) };
@@ -88,11 +87,11 @@ impl Context {
         let empty = self.b.empty(&extents, input.ty.element());
         let iterators = vec![Iterator::Parallel; shape.len()];
         let wide = self.b.generic_single(&[], empty, &[Map::identity(shape.len())], &iterators, |b, _| {
-            let position = |(dimension, step): (usize, &Option<Value>)| {
+            let position = |(dimension, last): (usize, &Option<Value>)| {
                 let iteration = b.iteration(dimension);
-                step.map_or(iteration, |step| b.muli(iteration, step))
+                last.map_or(iteration, |last| b.minui(iteration, last))
             };
-            let positions: Vec<Value> = steps.iter().enumerate().map(position).collect();
+            let positions: Vec<Value> = lasts.iter().enumerate().map(position).collect();
             b.extract(value, &positions)
         });
         let otherwise = self.close_region();

@@ -3,8 +3,8 @@
 //! A loop is counted if a single edge leaves it, and the test there compares a loop-invariant integer with one that each
 //! iteration changes by the same amount. Its trip count is known before the first iteration. A [`Nest`] is a counted loop whose
 //! inner loops are counted, too, and which otherwise contains only arithmetic that cannot fail, divisions by invariants that are positive
-//! where the nest runs, and accesses to loop-invariant buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither bounds nor conditions. Loads may
-//! be [`Gather`]s, whose indices are any integers that an iteration computes.
+//! where the nest runs, and accesses to loop-invariant buffers whose indices are [`Affine`] forms. It has no other branches, and loaded
+//! values are neither bounds nor conditions. Loads may be [`Gather`]s, whose indices are any integers that an iteration computes.
 //!
 //! A back end runs the iterations of the outermost loop that pass the test, and then continues at the loop's header in the
 //! original code: there the test fails as in the bytecode, after the instructions before it. So the test may be anywhere in the
