@@ -72,6 +72,28 @@ fn dispatch_regions_have_the_extents_of_their_results() {
     assert!(b.finish().unwrap_err().0.contains("the extents of tensor<?xf32> are 4"));
 }
 
+#[test]
+fn initializers_compute_globals() {
+    let row = Type::tensor(&[Some(4)], Element::I8);
+    let mut b = Builder::new();
+    b.parameter("w", "model", "w", &row);
+    let function = b.function("f", &[]);
+    b.open_region();
+    let w = b.load_global("w", &row);
+    let wide = b.elementwise(&[w], Element::F32, |b, x| b.sitofp(x[0], Element::F32));
+    let region = b.close_region();
+    b.computed_global("w.2", (region, wide));
+    let ty = Type::tensor(&[Some(4)], Element::F32);
+    let loaded = b.load_global("w.2", &ty);
+    b.end_function(function, &[loaded], &[], &[]);
+    let text = b.finish().unwrap();
+    let initializer = text.find("util.initializer {").unwrap();
+    let store = text.find(&format!("util.global.store {wide}, @w.2 : tensor<4xf32>\n")).unwrap();
+    let declared = text.find("util.global private @w.2 : tensor<4xf32>\n").unwrap();
+    assert!(declared < initializer && initializer < store && store < text.find("func.func @f").unwrap(), "{text}");
+    assert!(text.contains(&format!("{loaded} = util.global.load @w.2 : tensor<4xf32>")), "{text}");
+}
+
 /// Passes two tensors on by a branch.
 fn passed_on(extent: Option<u64>) -> String {
     let tensor = Type::Tensor { extents: vec![extent], element: Element::F32 };

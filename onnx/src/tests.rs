@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod control;
+mod forms;
 mod indices;
 mod training;
 
@@ -81,6 +82,7 @@ fn error(model: &proto::Model, options: &Options) -> String {
 }
 
 const F32: i32 = 1;
+const I8: i32 = 3;
 const I64: i32 = 7;
 const BOOL: i32 = 9;
 
