@@ -1,7 +1,6 @@
 //! The state of an import: the module that is built, the extents, and the weights.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result};
@@ -12,7 +11,8 @@ use crate::dim::{Atom, Dim, Operation};
 use crate::elements::{decode, encode, stored_element};
 use crate::node::invalid;
 use crate::ranges::Facts;
-use crate::tensor::{Constant, Data, Scalar, Source, Tensor, type_of};
+use crate::tensor::{Constant, Data, Scalar, Tensor, type_of};
+use crate::weights::{Held, Weight};
 
 /// Constants of up to this number of elements are part of the text; others are parameters.
 const INLINE: usize = 64;
@@ -29,27 +29,6 @@ struct Symbol {
     name: String,
     /// The value; `None` while the function has not begun.
     value: Value,
-}
-
-/// A weight that is a parameter of the module.
-#[derive(Clone, Debug)]
-pub(crate) struct Weight {
-    /// The key in the parameter file.
-    pub(crate) key: String,
-    pub(crate) ty: DataType,
-    pub(crate) shape: Vec<i64>,
-    pub(crate) constant: Rc<Constant>,
-}
-
-/// What a weight holds: the bytes by address or by their range of a file, the type, and the shape. The weights keep the bytes, so that
-/// no others have the address.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Held {
-    path: Option<PathBuf>,
-    start: u64,
-    length: u64,
-    ty: DataType,
-    shape: Vec<i64>,
 }
 
 /// How far an import had come: see [`Context::restore`].
@@ -539,7 +518,7 @@ impl Context {
         }
         let stored = stored_element(tensor.ty);
         let ty = Type::tensor(&extents.iter().copied().map(Some).collect::<Vec<_>>(), stored);
-        let held = held(constant, tensor.ty, shape.clone());
+        let held = Held::of(constant, tensor.ty, shape.clone());
         let known =
             self.registered.get(&held).and_then(|index| self.weights.get(*index)).map(|weight| weight.key.clone());
         let key = match known {
@@ -593,14 +572,6 @@ impl Context {
             }
         }
     }
-}
-
-fn held(constant: &Constant, ty: DataType, shape: Vec<i64>) -> Held {
-    let (path, start) = match &constant.source {
-        Source::Bytes(bytes) => (None, bytes.as_ptr() as u64),
-        Source::File { path, offset, .. } => (Some(path.clone()), *offset),
-    };
-    Held { path, start, length: constant.source.length(), ty, shape }
 }
 
 /// The scope of the parameters of a model.

@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result};
 
-use crate::context::{Context, Weight};
+use crate::context::Context;
 use crate::model::{Model, check_sparse};
 use crate::node::{Node, Outputs, invalid, unsupported};
 use crate::operators::{self, Lowering};
 use crate::proto;
 use crate::tensor::{Data, Item};
+use crate::weights::Weight;
 
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;

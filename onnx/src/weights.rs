@@ -1,15 +1,48 @@
-//! The file of the weights.
+//! The weights, and their file.
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
-use crate::context::Weight;
 use crate::data_type::DataType;
 use crate::import::Imported;
+use crate::tensor::{Constant, Source};
 
 /// Where the first weight starts is a multiple of this number of bytes, as for the runtime that maps the file.
 const ALIGNMENT: usize = 64;
+
+/// A weight that is a parameter of the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Weight {
+    /// The key in the parameter file.
+    pub(crate) key: String,
+    pub(crate) ty: DataType,
+    pub(crate) shape: Vec<i64>,
+    pub(crate) constant: Rc<Constant>,
+}
+
+/// What a weight holds: the bytes by address or by their range of a file, the type, and the shape. The weights keep the bytes, so that
+/// no others have the address.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held {
+    path: Option<PathBuf>,
+    start: u64,
+    length: u64,
+    ty: DataType,
+    shape: Vec<i64>,
+}
+
+impl Held {
+    pub(crate) fn of(constant: &Constant, ty: DataType, shape: Vec<i64>) -> Held {
+        let (path, start) = match &constant.source {
+            Source::Bytes(bytes) => (None, bytes.as_ptr() as u64),
+            Source::File { path, offset, .. } => (Some(path.clone()), *offset),
+        };
+        Held { path, start, length: constant.source.length(), ty, shape }
+    }
+}
 
 impl Imported {
     /// Returns true if the module has parameters.

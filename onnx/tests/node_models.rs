@@ -85,7 +85,7 @@ fn damaged_models_end_in_a_module_or_one_line() {
     }
 }
 
-/// A copy of a model with some bytes changed, removed, added, or replaced by those of another.
+/// A copy of a model with some bytes changed, removed, or added, also those of another model.
 fn damaged(bytes: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut damaged = bytes.to_vec();
     for _ in 0..=random.below(3) {

@@ -33,27 +33,16 @@ fn refusals_name_the_flags_that_fix_extents() {
 #[test]
 fn weights_that_steps_convert_are_converted_when_the_module_is_loaded() {
     // One direction, four gates of 40 elements, inputs of 40.
-    let weights = |name: &str| proto::Tensor {
-        dims: vec![1, 40, 160],
+    let tensor = |name: &str, dims: Vec<i64>, data_type: i32| proto::Tensor {
+        dims,
         name: name.to_owned(),
-        data_type: I8,
-        raw_data: (0..40 * 160).map(|index| (index % 251) as u8).collect::<Vec<u8>>().into(),
+        data_type,
         ..proto::Tensor::default()
     };
-    let scale = |name: &str| proto::Tensor {
-        dims: vec![1],
-        name: name.to_owned(),
-        data_type: F32,
-        float_data: vec![0.01],
-        ..proto::Tensor::default()
-    };
-    let zero = |name: &str| proto::Tensor {
-        dims: vec![1],
-        name: name.to_owned(),
-        data_type: I8,
-        int32_data: vec![3],
-        ..proto::Tensor::default()
-    };
+    let bytes: Vec<u8> = (0..40 * 160).map(|index| (index % 251) as u8).collect();
+    let weights = |name: &str| proto::Tensor { raw_data: bytes.clone().into(), ..tensor(name, vec![1, 40, 160], I8) };
+    let scale = |name: &str| proto::Tensor { float_data: vec![0.01], ..tensor(name, vec![1], F32) };
+    let zero = |name: &str| proto::Tensor { int32_data: vec![3], ..tensor(name, vec![1], I8) };
     let names = ["x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"];
     let lstm = proto::Node { domain: "com.microsoft".to_owned(), ..node("DynamicQuantizeLSTM", &names, &["y"]) };
     let initializer = vec![weights("w"), weights("r"), scale("ws"), scale("rs"), zero("wz"), zero("rz")];

@@ -394,13 +394,10 @@ impl<'a> Recovery<'a> {
                     }
                     continue;
                 }
-                op => match self.divides(op) {
-                    Some(condition) => {
-                        conditions.push(condition);
-                        continue;
-                    }
-                    None => return Err(BailOut::Effect(inst.offset)),
-                },
+                op => {
+                    conditions.push(self.divides(op).ok_or(BailOut::Effect(inst.offset))?);
+                    continue;
+                }
             };
             let element = Element::of(opcode).ok_or(BailOut::Effect(inst.offset))?;
             if !self.is_invariant(buffer) || self.function.constant_bits(buffer).is_some() {
