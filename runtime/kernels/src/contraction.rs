@@ -1,6 +1,7 @@
 //! Sums of products: `output[..] = output[..] + left[..] * right[..]`.
 #![allow(unsafe_code, reason = "elements at addresses that callers have checked")]
 
+mod ablation;
 mod across;
 mod arithmetic;
 mod blocking;
@@ -32,6 +33,7 @@ pub use operation::Operation;
 pub use partial::{Partial, Sums};
 pub use plan::{Packing, Plan};
 
+use ablation::Form;
 use kept::Kept;
 use level::Level;
 use operand::load;
@@ -134,7 +136,10 @@ unsafe fn contract_on<O: Operation>(
     }
     #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
     // SAFETY: promised by the caller.
-    if groups::exist::<O>() && unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) } {
+    if Form::NarrowGroups.is_used()
+        && groups::exist::<O>()
+        && unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) }
+    {
         return;
     }
     if sums == Sums::Partial
@@ -165,6 +170,13 @@ unsafe fn contract_on<O: Operation>(
             return false;
         };
         let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
+        let initial = if Form::Zeros.is_used() || initial == Initial::Stored {
+            initial
+        } else {
+            // SAFETY: promised by the caller.
+            unsafe { clear(output, O::ZERO, loops) };
+            Initial::Stored
+        };
         // SAFETY: promised by the caller.
         unsafe { drive::Drive { plan, number, tiles, output, initial, left, right, scratch }.run() };
         plan.rest != 0

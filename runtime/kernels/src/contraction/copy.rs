@@ -1,5 +1,6 @@
 //! Copies between an operand and adjacent memory, line by line.
 
+use super::ablation::Form;
 use super::blocking::NUMBERS_OF_A_LINE;
 use super::operand::{Piece, load};
 use super::vector::Vector;
@@ -183,8 +184,10 @@ unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
         for offset in lines.offsets {
             let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
             let next = operand.wrapping_add(2 * piece.length);
-            V::fetch(next.cast());
-            V::fetch(next.wrapping_add(NUMBERS_OF_A_LINE).cast());
+            if Form::FetchColumns.is_used() {
+                V::fetch(next.cast());
+                V::fetch(next.wrapping_add(NUMBERS_OF_A_LINE).cast());
+            }
             // SAFETY: promised by the caller: vectors hold elements of the piece.
             unsafe {
                 if piece.length < V::LANES {

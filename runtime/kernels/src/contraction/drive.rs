@@ -1,6 +1,7 @@
 //! The loops around the tiles.
 
 use super::Initial;
+use super::ablation::Form;
 use super::blocking::{COMPUTED_ROWS, LANES, PRODUCTS, ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
@@ -154,7 +155,7 @@ impl<N: Copy> Drive<'_, N> {
     /// The number of the plan, by which lists of all its rows or products are found again; zero where they are not: those across lanes are
     /// moved into panels, at other places for other rows.
     fn number_of_lists(&self) -> u64 {
-        if self.plan.packing == Packing::Across { 0 } else { self.number }
+        if self.plan.packing == Packing::Across || !Form::KeptLists.is_used() { 0 } else { self.number }
     }
 
     /// Whether rows and products are packed, so that their offsets in the operands are kept beside those in panels.
@@ -288,10 +289,12 @@ impl<N: Copy> Drive<'_, N> {
             None => (self.scratch.left.as_ptr(), true, false),
         };
         let ahead = match self.ahead(right, strip.vectors, products) {
-            Ahead::Nothing if is_followed && strip.first == Offsets::default() => Ahead::Rows,
+            Ahead::Nothing if Form::FetchRows.is_used() && is_followed && strip.first == Offsets::default() => {
+                Ahead::Rows
+            }
             ahead => ahead,
         };
-        let distance = distance.filter(|_| is_adjacent);
+        let distance = distance.filter(|_| is_adjacent && Form::Regular.is_used());
         debug_assert!(
             distance.is_none_or(|distance| {
                 let last = products as isize - 1;
@@ -312,7 +315,11 @@ impl<N: Copy> Drive<'_, N> {
 
     /// The strip that follows, if this one is a panel of a constant's layout.
     fn ahead(&self, right: *const N, vectors: usize, products: usize) -> Ahead<N> {
-        match self.plan.next_panel(vectors, products).filter(|_| self.right.kind() == OperandKind::Layout) {
+        match self
+            .plan
+            .next_panel(vectors, products)
+            .filter(|_| Form::FetchPanel.is_used() && self.right.kind() == OperandKind::Layout)
+        {
             Some(distance) => {
                 let next = right.wrapping_add(distance);
                 Ahead::Strip(next, next.wrapping_add(products * vectors * self.plan.lanes))
@@ -415,7 +422,11 @@ impl<N: Copy> Drive<'_, N> {
             for (size, run) in sizes {
                 // Tiles of adjacent rows have parts of the same lines of the output: if each was copied by itself, these would leave the first
                 // cache between one and the next, as tiles read all products of the strip.
-                let most = if self.plan.cut.are_outputs_adjacent { (ROWS * LANES / width).min(ROWS) / size } else { 1 };
+                let most = if self.plan.cut.are_outputs_adjacent && Form::CopiedTogether.is_used() {
+                    (ROWS * LANES / width).min(ROWS) / size
+                } else {
+                    1
+                };
                 while left >= *size {
                     tile.tiles = most.min(left / size);
                     self.run_copied(&tile, (*size, *run), pieces, width);

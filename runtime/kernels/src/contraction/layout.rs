@@ -1,5 +1,6 @@
 //! Operands whose elements are in another order: those that are copied once and read often, such as constants.
 
+use super::ablation::Form;
 use super::loops::{Kinds, Loop};
 use super::machine::Machine;
 use super::operand::OperandKind;
@@ -86,7 +87,10 @@ impl Layout {
         let operands = |of: OperandKind| if side == Side::Left { [of, other] } else { [other, of] };
         let costed = |layout: &Layout| Plan::costed(layout.loops(), machine, operands(OperandKind::Layout));
         // In panels, or in lines where those make too many axes.
-        let candidate = |panel: usize, streams: usize| Layout::candidate(loops, side, panel, streams);
+        let candidate = |panel: usize, streams: usize| {
+            let panel = if Form::LayoutPanels.is_used() { panel } else { usize::MAX };
+            Layout::candidate(loops, side, panel, streams).filter(|_| Form::Layouts.is_used())
+        };
         let mut layout = candidate(Layout::PANEL, 1).or_else(|| candidate(usize::MAX, 1))?;
         let (mut plan, mut cycles) = costed(&layout)?;
         let is_adjacent = List::merged(loops)?.is_adjacent(side)?;
@@ -105,7 +109,11 @@ impl Layout {
         let pieces = plan.columns_loaded_by_tiles();
         let gains = match is_adjacent {
             true => {
-                cycles <= cycles_as_stored && pieces.is_some() && plan.has_adjacent_numbers() && !layout.is_as_stored()
+                Form::LayoutsByRows.is_used()
+                    && cycles <= cycles_as_stored
+                    && pieces.is_some()
+                    && plan.has_adjacent_numbers()
+                    && !layout.is_as_stored()
             }
             false => cycles < cycles_as_stored,
         };
@@ -114,7 +122,8 @@ impl Layout {
         }
         // What is read once comes from memory.
         let is_read_once = pieces.is_none() && plan.vectors * plan.lanes >= layout.line();
-        let interleaved = if is_read_once { candidate(Layout::PANEL, Layout::STREAMS) } else { None };
+        let interleaved =
+            if is_read_once && Form::Streams.is_used() { candidate(Layout::PANEL, Layout::STREAMS) } else { None };
         let is_alike = |interleaved: &Layout| costed(interleaved).is_some_and(|(each, _)| each.packing == plan.packing);
         Some(interleaved.filter(is_alike).unwrap_or(layout))
     }

@@ -3,6 +3,7 @@
 mod explained;
 mod tiling;
 
+use super::ablation::Form;
 use super::blocking::{PANEL, PRODUCTS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
@@ -113,9 +114,10 @@ impl Cut {
         let (batches, rows, products) = (plan.batch.count(), plan.rows.count(), plan.sums.count());
         let is_in_place = plan.packing.is_in_operand() && plan.columns.innermost().output == 1;
         let step = plan.batch.innermost();
-        let is_one_tile = runs == 1 && strips == 1 && rows <= plan.tile_rows;
+        let is_one_tile = Form::Repeats.is_used() && runs == 1 && strips == 1 && rows <= plan.tile_rows;
         let repeats = match is_in_place {
             true if is_one_tile => usize::MAX,
+            true if !Form::Repeats.is_used() => 1,
             true => (REPEATED / plan.elements_of_operands()).max(1),
             false => 1,
         };
@@ -287,7 +289,7 @@ impl Plan {
             return Some((plan, usize::MAX));
         }
         // Of a layout, the rest would have no vectors.
-        let may_rest = !operands.contains(&OperandKind::Layout);
+        let may_rest = Form::Rest.is_used() && !operands.contains(&OperandKind::Layout);
         let without = if may_rest { plan.without_rest(machine, operands) } else { None };
         let cycles = plan.choose(machine, operands);
         Some(without.filter(|(_, less)| *less < cycles).unwrap_or((plan, cycles)))
@@ -355,7 +357,9 @@ impl Plan {
         };
         let moving = self.moving_cycles(rows, columns, (pieces, vectors));
         let moving_within = if innermost.output == 1 { 0 } else { moving };
-        let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
+        let across = (Form::Across.is_used() && !is_computed && !is_left_computed)
+            .then(|| Across::of(self, machine.lanes))
+            .flatten();
         let batches = self.batch.count();
         let numbers_compete = if is_left_computed { 0 } else { competing_load(&self.sums, |each| each.left) };
         let whole = |tiling: Tiling, packing: usize, moving: usize| {
@@ -366,7 +370,7 @@ impl Plan {
             cycles.saturating_add(tiling.beginning).saturating_mul(batches)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
-        let (is_adjacent, is_even) = (is_loadable(1), is_loadable(2));
+        let (is_adjacent, is_even) = (is_loadable(1), Form::EvenColumns.is_used() && is_loadable(2));
         let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
         let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
         let is_near = innermost.right.unsigned_abs() < 1 << 16;
@@ -380,16 +384,25 @@ impl Plan {
         let (is_whole, is_cut_once) = (self.rest == 0, self.rest == 0 || runs == 1);
         let is_unpacked = innermost.right == 1 && !is_computed && is_cut_once;
         let gaxpy = Tiling::gaxpy(machine.lanes, runs, run);
-        let is_gaxpy =
-            is_unpacked && is_whole && innermost.output == 1 && rows == 1 && within.vectors * machine.lanes < run;
+        let is_gaxpy = Form::Gaxpy.is_used()
+            && is_unpacked
+            && is_whole
+            && innermost.output == 1
+            && rows == 1
+            && within.vectors * machine.lanes < run;
         let separate =
             Tiling::separate(machine, self.lines_of_windows(outer, &innermost), (runs, run), innermost.right);
         // Of a layout's panel, one that loads a part of each line would come back for the others.
         let loads_parts = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
         let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !loads_parts;
-        let (across, is_transposed) = (across.filter(|_| is_whole), is_transposable && is_near && is_whole);
+        let (across, is_transposed) =
+            (across.filter(|_| is_whole), Form::Transposed.is_used() && is_transposable && is_near && is_whole);
         let way = |is: bool, packing: Packing, tiling: Tiling, cycles: usize| is.then_some((cycles, packing, tiling));
-        let crossing = (whole(crossing, packing, moving), Packing::CrossingPanels, crossing);
+        let crossing = (
+            if Form::CrossingPanels.is_used() { whole(crossing, packing, moving) } else { usize::MAX },
+            Packing::CrossingPanels,
+            crossing,
+        );
         let others = [
             way(is_unpacked && !is_gaxpy, Packing::None, within, whole(within, loading, moving_within)),
             way(is_gaxpy, Packing::Gaxpy, gaxpy, whole(gaxpy, 0, 0)),
@@ -441,6 +454,7 @@ impl Plan {
 fn competing_load(sums: &Loops, stride: impl Fn(&Loop) -> i64) -> usize {
     let of_loop = |each: &Loop| match (stride(each), each.count.min(PRODUCTS)) {
         (0, _) => 0,
+        _ if !Form::CompetingLoads.is_used() => 0,
         (stride, lines) if stride % LINES_OF_A_SET == 0 && lines >= 2 * WAYS => COMPETING_LOAD,
         (stride, lines) if stride % (LINES_OF_A_SET / 2) == 0 && lines >= 4 * WAYS => COMPETING_LOAD_OF_TWO,
         _ => 0,

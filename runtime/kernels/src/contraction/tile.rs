@@ -16,6 +16,7 @@ mod windows;
 pub(super) mod x86_64;
 
 use super::Initial;
+use super::ablation::Form;
 use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
@@ -409,6 +410,7 @@ unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
             let output = tile.output.wrapping_offset(rows[row].output);
             match tile.initial {
                 Initial::Stored => sums[row] = load_strip::<V, VECTORS>(output, tail),
+                Initial::Zeros if !Form::FetchOutput.is_used() => {}
                 Initial::Zeros => fetch_strip::<V, VECTORS>(output, tile.tail),
             }
             row += 1;

@@ -1,5 +1,6 @@
 //! How rows and columns are cut into tiles, and how long these are expected to take.
 
+use crate::contraction::ablation::Form;
 use crate::contraction::blocking::GAXPY_COLUMNS;
 use crate::contraction::machine::Machine;
 use crate::contraction::tile::LEAST_ROWS;
@@ -51,7 +52,7 @@ impl Tiling {
     ) -> Tiling {
         let vectors = columns.div_ceil(lanes).max(1);
         // Few rows need many vectors, as an addition waits for the one before.
-        let holds_all = |width: &usize| tile_rows[*width - 1] >= rows;
+        let holds_all = |width: &usize| Form::WideStrips.is_used() && tile_rows[*width - 1] >= rows;
         let widest = (usual..=tile_rows.len()).rev().find(holds_all).unwrap_or(usual);
         // As few strips as possible, of equal width.
         let strips = vectors.div_ceil(widest);

@@ -9,6 +9,7 @@
 //! multiply the first and the second numbers of the same pairs.
 
 use super::{Row, Tail, Tile, add_to_row, first_sums, load_separate, store_rows};
+use crate::contraction::ablation::Form;
 use crate::contraction::blocking::{NUMBERS_OF_A_LINE, PRODUCTS};
 use crate::contraction::loops::Loop;
 use crate::contraction::plan::Plan;
@@ -30,7 +31,7 @@ impl Plan {
                 let is_window = is_below && matches!(column.right, 1 | 2) && columns.right == 1;
                 // In one pass.
                 let is_whole = self.sums.count() <= PRODUCTS && self.has_adjacent_numbers();
-                let is_run = self.lanes == NUMBERS_OF_A_LINE && LINES.contains(&lines.count);
+                let is_run = Form::Windows.is_used() && self.lanes == NUMBERS_OF_A_LINE && LINES.contains(&lines.count);
                 if is_window && is_whole && is_run { lines.count } else { 0 }
             }
             _ => 0,

@@ -1,0 +1,73 @@
+//! Special forms that can be switched off, to measure what each is worth: `benches/ablation`.
+
+/// A form of plans, tiles or copies without which contractions are correct, and take more time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "some forms exist on some targets only")]
+pub(super) enum Form {
+    /// One row with many columns: eight rows of a matrix are added to sums in memory.
+    Gaxpy,
+    /// Vectors of every second element, for rows with a B of their own.
+    EvenColumns,
+    /// Lines that overlapping windows share are loaded once.
+    Windows,
+    /// B is transposed in registers.
+    Transposed,
+    /// Vectors across a batch dimension.
+    Across,
+    /// Panels across the ends of the innermost loop of N.
+    CrossingPanels,
+    /// The last columns are a contraction of their own.
+    Rest,
+    /// Tiles run for several iterations of the batch.
+    Repeats,
+    /// Strips wider than usual, for few rows.
+    WideStrips,
+    /// Products of narrow integers by an instruction that adds several.
+    NarrowGroups,
+    /// Prepacked constants.
+    Layouts,
+    /// Prepacked constants in panels, not in lines of all columns.
+    LayoutPanels,
+    /// Prepacked constants that are by rows already.
+    LayoutsByRows,
+    /// Panels of constants interleaved from four streams.
+    Streams,
+    /// The next panel of a constant is fetched.
+    FetchPanel,
+    /// The next rows of A are fetched.
+    FetchRows,
+    /// The lines of the output are fetched before the products of a tile.
+    FetchOutput,
+    /// The next columns of a strip with stride 2 are fetched.
+    FetchColumns,
+    /// Four products at once, without a list of offsets.
+    Regular,
+    /// Tiles of adjacent rows are copied to the output together.
+    CopiedTogether,
+    /// Outputs of zeros are not loaded.
+    Zeros,
+    /// The planner counts loads from competing lines of the cache.
+    CompetingLoads,
+    /// Lists of offsets are kept for the next contraction of the same plan.
+    KeptLists,
+}
+
+#[cfg(not(ablation))]
+impl Form {
+    /// Returns true.
+    #[inline(always)]
+    pub(super) const fn is_used(self) -> bool {
+        true
+    }
+}
+
+#[cfg(ablation)]
+impl Form {
+    /// Returns false for the form that the variable INCARNATE_WITHOUT names.
+    pub(super) fn is_used(self) -> bool {
+        use std::sync::OnceLock;
+        static WITHOUT: OnceLock<std::string::String> = OnceLock::new();
+        let without = WITHOUT.get_or_init(|| std::env::var("INCARNATE_WITHOUT").unwrap_or_default());
+        without.is_empty() || *without != std::format!("{self:?}")
+    }
+}
