@@ -6,8 +6,12 @@ mod across;
 mod arithmetic;
 mod blocking;
 mod copy;
+mod division;
 mod drive;
 #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
+mod groups;
+#[cfg(not(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64"))))]
+#[path = "contraction/no_groups.rs"]
 mod groups;
 mod kept;
 mod layout;
@@ -18,6 +22,7 @@ mod operand;
 mod operation;
 mod partial;
 mod plan;
+mod prepared;
 mod scratch;
 #[cfg(test)]
 mod tests;
@@ -25,6 +30,7 @@ mod tile;
 mod vector;
 
 pub use arithmetic::{AnyOrder, Arithmetic, FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
+pub use division::MAX_DIVIDED;
 pub use layout::{Axis, Layout, Side};
 pub use loops::Loop;
 pub use machine::Machine;
@@ -32,9 +38,8 @@ pub use operand::{Gather, Narrow, Operand, OperandKind, Piece};
 pub use operation::Operation;
 pub use partial::{Partial, Sums};
 pub use plan::{Packing, Plan};
+pub use prepared::{Prepared, contract_part, prepare};
 
-use ablation::Form;
-use kept::Kept;
 use level::Level;
 use operand::load;
 use operation::sealed::Tiled;
@@ -62,43 +67,7 @@ pub unsafe fn contract<O: Operation>(
     loops: &[Loop],
 ) {
     // SAFETY: promised by the caller.
-    unsafe { contract_part::<O>(Sums::of::<O>(loops), (output, Initial::Stored), left, right, loops) }
-}
-
-/// As [`contract`], for a part of a contraction: that of some iterations of loops that move the output. `sums` are of the whole.
-///
-/// # Safety
-/// As for [`contract`].
-pub unsafe fn contract_part<O: Operation>(
-    sums: Sums,
-    output: (*mut O::Number, Initial),
-    left: Operand<'_, O::Number>,
-    right: Operand<'_, O::Number>,
-    loops: &[Loop],
-) {
-    // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(Level::best(usize::MAX), sums, output, left, right, loops) }
-}
-
-/// Returns the operand of whose vectors a contraction packs panels, if it does: each chunk of it packs what it reads of that.
-#[must_use]
-pub fn packed<O: Operation>(sums: Sums, loops: &[Loop], operands: [OperandKind; 2]) -> Option<Side> {
-    if sums == Sums::Partial {
-        return None;
-    }
-    let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
-    scratch::with::<O::Number, _>(|kept, _| {
-        let (plan, _) = kept.plan(loops, machine, operands)?;
-        plan.packs_right().then_some(if plan.is_swapped { Side::Left } else { Side::Right })
-    })
-}
-
-/// Returns the layout of an operand with which a contraction of it is expected to take less time, if it has at most so many elements.
-/// The sums of such a contraction are [in order](Sums::Sequential).
-#[must_use]
-pub fn layout<O: Operation>(loops: &[Loop], side: Side, other: OperandKind, most: usize) -> Option<Layout> {
-    let machine = &<O as Tiled>::tiles(Level::best(usize::MAX)).machine;
-    scratch::with::<O::Number, _>(|kept, _| kept.layout(loops, side, machine, other, most).copied())
+    unsafe { contract_on::<O>(Level::best(usize::MAX), None, (output, Initial::Stored), left, right, loops) }
 }
 
 /// As [`contract`], by a level that is no better than the machine's: to compare the levels of one processor. Returns the name of the
@@ -115,100 +84,25 @@ pub unsafe fn contract_at_most<O: Operation>(
 ) -> &'static str {
     let level = Level::at_most(machine);
     // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(level, Sums::of::<O>(loops), (output, Initial::Stored), left, right, loops) };
+    unsafe { contract_on::<O>(level, None, (output, Initial::Stored), left, right, loops) };
     <O as Tiled>::tiles(level).machine.name
 }
 
-/// As [`contract`], by the tiles of a level.
+/// As [`contract`], by the tiles of a level, with sums in an order.
 ///
 /// # Safety
 /// As for [`contract`]; the processor is of the level.
 unsafe fn contract_on<O: Operation>(
     level: Level,
-    sums: Sums,
-    (output, initial): (*mut O::Number, Initial),
+    sums: Option<Sums>,
+    output: (*mut O::Number, Initial),
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
-    if loops.iter().any(|each| each.count == 0) {
-        return;
-    }
-    #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
+    let decided = prepared::decided::<O>(level, sums, loops, [left.kind(), right.kind()], [0; 2]);
     // SAFETY: promised by the caller.
-    if Form::NarrowGroups.is_used()
-        && groups::exist::<O>()
-        && unsafe { groups::contract::<O>(level, (output, initial), left, right, loops) }
-    {
-        return;
-    }
-    if sums == Sums::Partial
-        && let Some(plan) = Partial::of(loops)
-    {
-        let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
-        let (tiles, zero) = (<O as Tiled>::partial(level), O::ZERO);
-        if initial == Initial::Zeros {
-            // SAFETY: promised by the caller.
-            unsafe { clear(output, zero, loops) };
-        }
-        return scratch::with(|_, scratch| {
-            // SAFETY: promised by the caller.
-            unsafe { partial::Drive { plan: &plan, tiles, output, left, right, zero, scratch }.run() }
-        });
-    }
-    let tiles = <O as Tiled>::tiles(level);
-    let operands = [left.kind(), right.kind()];
-    let has_rest = scratch::with(|kept, scratch| {
-        let Some((plan, number)) = kept.plan(loops, &tiles.machine, operands) else {
-            // SAFETY: promised by the caller.
-            unsafe {
-                if initial == Initial::Zeros {
-                    clear(output, O::ZERO, loops);
-                }
-                in_order::<O>(output, left, right, loops, [0; 3]);
-            }
-            return false;
-        };
-        let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
-        let initial = if Form::Zeros.is_used() || initial == Initial::Stored {
-            initial
-        } else {
-            // SAFETY: promised by the caller.
-            unsafe { clear(output, O::ZERO, loops) };
-            Initial::Stored
-        };
-        // SAFETY: promised by the caller.
-        unsafe { drive::Drive { plan, number, tiles, output, initial, left, right, scratch }.run() };
-        plan.rest != 0
-    });
-    if has_rest {
-        // SAFETY: promised by the caller.
-        unsafe { contract_rest::<O>(level, sums, (output, initial), left, right, loops) };
-    }
-}
-
-/// Runs the last columns of a contraction whose plan leaves them to another one.
-///
-/// # Safety
-/// As for [`contract_on`].
-#[inline(never)]
-unsafe fn contract_rest<O: Operation>(
-    level: Level,
-    sums: Sums,
-    (output, initial): (*mut O::Number, Initial),
-    left: Operand<'_, O::Number>,
-    right: Operand<'_, O::Number>,
-    loops: &[Loop],
-) {
-    let machine = &<O as Tiled>::tiles(level).machine;
-    let operands = [left.kind(), right.kind()];
-    let loops_of_rest = |kept: &mut Kept| kept.plan(loops, machine, operands)?.0.loops_of_rest();
-    if let Some((loops, count, first)) = scratch::with::<O::Number, _>(|kept, _| loops_of_rest(kept)) {
-        let output = (output.wrapping_offset(first.output as isize), initial);
-        let (left, right) = (left.moved(first.left), right.moved(first.right));
-        // SAFETY: promised by the caller: these are iterations of the contraction.
-        unsafe { contract_on::<O>(level, sums, output, left, right, &loops[..count]) };
-    }
+    unsafe { prepared::run::<O>(&decided, output, left, right) }
 }
 
 /// Writes the zeros that the output is to be taken for, for kernels that load it.

@@ -77,36 +77,3 @@ impl<O: Arithmetic> Arithmetic for AnyOrder<O> {
 pub type FmaF32AnyOrder = AnyOrder<FmaF32>;
 /// [`MulAddF32`] in any order.
 pub type MulAddF32AnyOrder = AnyOrder<MulAddF32>;
-
-/// Adds the products of the integers of two groups, modulo 2^32: of four bytes, or of two integers of 16 bits, as the target's instruction
-/// has them.
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dot;
-
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
-impl Arithmetic for Dot {
-    type Number = i32;
-    const ZERO: i32 = 0;
-    const ANY_ORDER: bool = true;
-
-    #[cfg(target_arch = "aarch64")]
-    fn apply(mut sum: i32, left: i32, right: i32) -> i32 {
-        for (left, right) in left.to_ne_bytes().into_iter().zip(right.to_ne_bytes()) {
-            let [left, right] = [left, right].map(|byte| i32::from(byte.cast_signed()));
-            sum = MulAddI32::apply(sum, left, right);
-        }
-        sum
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn apply(sum: i32, left: i32, right: i32) -> i32 {
-        let low = |pair: i32| i32::from(pair as i16);
-        let sum = MulAddI32::apply(sum, low(left), low(right));
-        MulAddI32::apply(sum, left >> 16, right >> 16)
-    }
-
-    fn add(first: i32, second: i32) -> i32 {
-        semantics::add_i32(first, second)
-    }
-}

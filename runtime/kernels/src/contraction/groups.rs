@@ -4,19 +4,73 @@
 //! others, with an operation of its own. Where the integers of groups are adjacent, aligned and as wide as in a group, numbers are in memory
 //! as they are. Sums modulo 2^32 are the same in any order, and so are the results.
 
+use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::any::TypeId;
 use core::marker::PhantomData;
 
-use super::arithmetic::{Dot, MulAddI32};
+use super::ablation::Form;
+use super::arithmetic::{Arithmetic, MulAddI32};
 use super::level::Level;
-use super::loops::{Loop, MAX_LOOPS};
-use super::operand::{Gather, Narrow, Operand, load};
+use super::loops::Loop;
+use super::operand::{Gather, Narrow, Operand, OperandKind, load};
 use super::operation::Operation;
-use super::partial::Sums;
+use super::operation::sealed::Tiled;
+use super::prepared::{self, Decided};
+use super::tile::{self, Tiles, partial};
 use super::{Initial, contract_on};
+use incarnate_bytecode::semantics;
+
+/// Adds the products of the integers of two groups, modulo 2^32: of four bytes, or of two integers of 16 bits, as the target's instruction
+/// has them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dot;
+
+impl Arithmetic for Dot {
+    type Number = i32;
+    const ZERO: i32 = 0;
+    const ANY_ORDER: bool = true;
+
+    #[cfg(target_arch = "aarch64")]
+    fn apply(mut sum: i32, left: i32, right: i32) -> i32 {
+        for (left, right) in left.to_ne_bytes().into_iter().zip(right.to_ne_bytes()) {
+            let [left, right] = [left, right].map(|byte| i32::from(byte.cast_signed()));
+            sum = MulAddI32::apply(sum, left, right);
+        }
+        sum
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn apply(sum: i32, left: i32, right: i32) -> i32 {
+        let low = |pair: i32| i32::from(pair as i16);
+        let sum = MulAddI32::apply(sum, low(left), low(right));
+        MulAddI32::apply(sum, left >> 16, right >> 16)
+    }
+
+    fn add(first: i32, second: i32) -> i32 {
+        semantics::add_i32(first, second)
+    }
+}
+
+/// Of the one level whose tiles have the instruction.
+#[allow(private_interfaces, reason = "as the trait's")]
+impl Tiled for Dot {
+    type Numbers = i32;
+    #[cfg(target_arch = "aarch64")]
+    fn tiles(_: Level) -> &'static Tiles<i32> {
+        &tile::aarch64::DOT
+    }
+    #[cfg(target_arch = "x86_64")]
+    fn tiles(_: Level) -> &'static Tiles<i32> {
+        &tile::x86_64::DOT_V3
+    }
+    fn partial(_: Level) -> &'static partial::Tiles<i32> {
+        partial::dot()
+    }
+}
 
 /// An operation on groups of integers.
-pub(super) trait Grouped: Operation<Number = i32> {
+pub(super) trait Grouping: Operation<Number = i32> {
     /// The integers of a group.
     const COUNT: usize;
     /// The integers that may be as they are in a group.
@@ -32,12 +86,12 @@ pub(super) trait Grouped: Operation<Number = i32> {
     /// Strides and distances are in integers.
     ///
     /// # Safety
-    /// All integers of the groups are valid, and the processor has the features of [`Grouped::level`].
+    /// All integers of the groups are valid, and the processor has the features of [`Grouping::level`].
     unsafe fn gather(narrow: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]);
 }
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-impl Grouped for Dot {
+impl Grouping for Dot {
     const COUNT: usize = 4;
     const STORED: Narrow = Narrow::I8;
 
@@ -64,7 +118,7 @@ impl Grouped for Dot {
 }
 
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-impl Grouped for Dot {
+impl Grouping for Dot {
     const COUNT: usize = 2;
     const STORED: Narrow = Narrow::I16;
 
@@ -129,7 +183,7 @@ struct Groups<G> {
 // output overlaps no operand.
 unsafe impl<G> Sync for Groups<G> {}
 
-impl<G: Grouped> Gather<i32> for Groups<G> {
+impl<G: Grouping> Gather<i32> for Groups<G> {
     fn zero(&self) -> i32 {
         0
     }
@@ -141,22 +195,28 @@ impl<G: Grouped> Gather<i32> for Groups<G> {
     }
 }
 
+/// A contraction of groups of integers, and the iterations that are left of the loop along which they are.
+pub(super) struct Grouped {
+    best: Level,
+    /// For each operand, whether groups are numbers in memory.
+    in_memory: [bool; 2],
+    /// For each operand, the distance of the integers of a group.
+    distances: [isize; 2],
+    groups: Rc<Decided>,
+    /// The loops over the iterations that are left, and how far the first is in each operand, in integers.
+    rest: Option<(Vec<Loop>, [i64; 2])>,
+}
+
 /// Whether the groups along a loop are numbers in memory: their integers are adjacent, and all of them are aligned.
-fn are_numbers<G: Grouped>(
-    (narrow, first): (Narrow, *const u8),
-    loops: &[Loop],
-    along: usize,
-    stride: fn(&Loop) -> i64,
-) -> bool {
+fn are_numbers<G: Grouping>(operand: OperandKind, loops: &[Loop], along: usize, stride: fn(&Loop) -> i64) -> bool {
     let mut others = loops.iter().enumerate().filter(|(at, _)| *at != along);
-    narrow == G::STORED
+    operand == OperandKind::Narrow { of: G::STORED, is_aligned: true }
         && stride(&loops[along]) == 1
-        && first.cast::<i32>().is_aligned()
         && others.all(|(_, each)| stride(each) % G::COUNT as i64 == 0)
 }
 
 /// The stride of groups, in elements of their operand: numbers, or integers.
-const fn stride_of_groups<G: Grouped>(stride: i64, is_along: bool, are_numbers: bool) -> i64 {
+const fn stride_of_groups<G: Grouping>(stride: i64, is_along: bool, are_numbers: bool) -> i64 {
     match (is_along, are_numbers) {
         // Adjacent.
         (true, true) => stride,
@@ -166,74 +226,77 @@ const fn stride_of_groups<G: Grouped>(stride: i64, is_along: bool, are_numbers: 
     }
 }
 
-/// Whether an operation has groups.
-pub(super) fn exist<O: Operation>() -> bool {
-    TypeId::of::<O>() == TypeId::of::<MulAddI32>()
+/// Decides how a contraction runs by groups of integers. None where an operand is another one, where no loop that sums has as many
+/// iterations as a group has integers, and where the processor has no instruction for them.
+pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKind; 2]) -> Option<Grouped> {
+    type G = Dot;
+    let is_taken = |kind: OperandKind| matches!(kind, OperandKind::Narrow { of, .. } if G::takes(of));
+    if !Form::NarrowGroups.is_used()
+        || TypeId::of::<O>() != TypeId::of::<MulAddI32>()
+        || !operands.into_iter().all(is_taken)
+    {
+        return None;
+    }
+    let summing = (0..loops.len()).filter(|at| loops[*at].output == 0 && loops[*at].count >= G::COUNT);
+    let along = summing.max_by_key(|at| loops[*at].count)?;
+    let level = G::level(best)?;
+    let in_memory = [
+        are_numbers::<G>(operands[0], loops, along, |each| each.left),
+        are_numbers::<G>(operands[1], loops, along, |each| each.right),
+    ];
+    let grouped: Vec<Loop> = loops
+        .iter()
+        .enumerate()
+        .map(|(at, each)| {
+            let stride = |stride: i64, are_numbers: bool| stride_of_groups::<G>(stride, at == along, are_numbers);
+            let count = if at == along { each.count / G::COUNT } else { each.count };
+            let (left, right) = (stride(each.left, in_memory[0]), stride(each.right, in_memory[1]));
+            Loop { count, output: each.output, left, right }
+        })
+        .collect();
+    let kinds = in_memory.map(|in_memory| if in_memory { OperandKind::Memory } else { OperandKind::Computed });
+    let groups = prepared::decided::<G>(level, None, &grouped, kinds, [0; 2]);
+    let each = loops[along];
+    let done = each.count / G::COUNT * G::COUNT;
+    let rest = (done < each.count).then(|| {
+        let mut rest: Vec<Loop> = loops.into();
+        rest[along].count -= done;
+        (rest, [each.left, each.right].map(|stride| stride.wrapping_mul(done as i64)))
+    });
+    Some(Grouped { best, in_memory, distances: [each.left as isize, each.right as isize], groups, rest })
 }
 
-/// Runs a contraction by groups of integers. Returns false, and does nothing, where an operand is another one, where no
-/// loop that sums has as many iterations as a group has integers, and where the processor has no instruction for them.
+/// Runs a contraction by groups of integers.
 ///
 /// # Safety
-/// As for [`contract`](super::contract); the processor is of the level, and groups [`exist`].
+/// As for [`contract`](super::contract); the operands are of the kinds that it was decided for, and the processor is of the level.
 #[inline(never)]
-pub(super) unsafe fn contract<O: Operation>(
-    best: Level,
+pub(super) unsafe fn run<O: Operation>(
+    grouped: &Grouped,
     (output, initial): (*mut O::Number, Initial),
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
-    loops: &[Loop],
-) -> bool {
+) {
     type G = Dot;
-    if loops.len() > MAX_LOOPS {
-        return false;
-    }
-    let is_taken = |narrow: &(Narrow, *const u8)| G::takes(narrow.0);
-    let (Some(lefts), Some(rights)) = (left.narrow().filter(is_taken), right.narrow().filter(is_taken)) else {
-        return false;
-    };
-    let summing = (0..loops.len()).filter(|at| loops[*at].output == 0 && loops[*at].count >= G::COUNT);
-    let Some(along) = summing.max_by_key(|at| loops[*at].count) else { return false };
-    let Some(level) = G::level(best) else { return false };
-    let in_memory = [
-        are_numbers::<G>(lefts, loops, along, |each| each.left),
-        are_numbers::<G>(rights, loops, along, |each| each.right),
-    ];
-    let mut changed = [Loop::default(); MAX_LOOPS];
-    let changed = &mut changed[..loops.len()];
-    for (at, (grouped, each)) in changed.iter_mut().zip(loops).enumerate() {
-        let stride = |stride: i64, are_numbers: bool| stride_of_groups::<G>(stride, at == along, are_numbers);
-        let count = if at == along { each.count / G::COUNT } else { each.count };
-        let (left, right) = (stride(each.left, in_memory[0]), stride(each.right, in_memory[1]));
-        *grouped = Loop { count, output: each.output, left, right };
-    }
-    let each = loops[along];
-    let groups = [(lefts, each.left), (rights, each.right)].map(|((narrow, first), distance)| Groups::<G> {
+    let Grouped { best, in_memory, distances, groups: decided, rest } = grouped;
+    let (Some(lefts), Some(rights)) = (left.narrow(), right.narrow()) else { return };
+    let groups = [(lefts, distances[0]), (rights, distances[1])].map(|((narrow, first), distance)| Groups::<G> {
         narrow,
         first,
-        distance: distance as isize,
+        distance,
         operation: PhantomData,
     });
     let operand = |at: usize| match in_memory[at] {
         true => Operand::Memory(groups[at].first.cast()),
         false => Operand::Computed(&groups[at], 0),
     };
-    // SAFETY: promised by the caller: groups consist of elements of iterations. `O` has numbers of this type, as it is `MulAddI32`;
-    // the processor has the instruction.
+    // SAFETY: promised by the caller: groups consist of elements of iterations, and the rest are iterations. `O` has numbers of this
+    // type, as it is `MulAddI32`; the processor has the instruction.
     unsafe {
-        let sums = Sums::of::<G>(changed);
-        contract_on::<G>(level, sums, (output.cast(), initial), operand(0), operand(1), changed);
+        prepared::run::<G>(decided, (output.cast(), initial), operand(0), operand(1));
+        if let Some((loops, [of_left, of_right])) = rest {
+            let (left, right) = (left.moved(*of_left), right.moved(*of_right));
+            contract_on::<O>(*best, None, (output, Initial::Stored), left, right, loops);
+        }
     }
-    let done = each.count / G::COUNT * G::COUNT;
-    if done < each.count {
-        let moved = |stride: i64| stride.wrapping_mul(done as i64);
-        changed.copy_from_slice(loops);
-        changed[along].count -= done;
-        let (left, right) = (left.moved(moved(each.left)), right.moved(moved(each.right)));
-        // SAFETY: promised by the caller: these are the iterations that are left.
-        unsafe {
-            contract_on::<O>(best, Sums::of::<O>(changed), (output, Initial::Stored), left, right, changed);
-        };
-    }
-    true
 }

@@ -35,7 +35,16 @@ impl Side {
         }
     }
 
-    const fn other(self) -> Side {
+    /// Zero for left, one for right.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Side::Left => 0,
+            Side::Right => 1,
+        }
+    }
+
+    pub(super) const fn other(self) -> Side {
         match self {
             Side::Left => Side::Right,
             Side::Right => Side::Left,
@@ -252,24 +261,6 @@ fn strides(axes: &[Axis; Layout::AXES]) -> Option<[i64; Layout::AXES]> {
     }
     let length = strides[0].checked_mul(i64::try_from(axes[0].count).ok()?)?;
     (length <= isize::MAX as i64 / 4).then_some(strides)
-}
-
-/// The layout that was chosen for an operand, or none. All zeros is none.
-pub(super) struct Choice {
-    is_layout: bool,
-    layout: Layout,
-}
-
-impl Choice {
-    /// Chooses: see [`Layout::of`].
-    pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, other: OperandKind, most: usize) -> Choice {
-        let layout = Layout::of(loops, side, machine, other, most);
-        Choice { is_layout: layout.is_some(), layout: layout.unwrap_or_default() }
-    }
-
-    pub(super) fn layout(&self) -> Option<&Layout> {
-        self.is_layout.then_some(&self.layout)
-    }
 }
 
 #[cfg(test)]

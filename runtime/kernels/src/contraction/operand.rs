@@ -35,6 +35,20 @@ pub enum OperandKind {
     Layout,
     /// Numbers that are computed, not loaded as vectors.
     Computed,
+    /// Integers that are extended to 32 bits, not loaded as vectors.
+    Narrow {
+        /// What they are in memory.
+        of: Narrow,
+        /// Whether the element of the first iteration is at a multiple of four bytes.
+        is_aligned: bool,
+    },
+}
+
+impl OperandKind {
+    /// Whether numbers are computed, not loaded as vectors.
+    pub(super) const fn is_computed(self) -> bool {
+        matches!(self, OperandKind::Computed | OperandKind::Narrow { .. })
+    }
 }
 
 /// Integers of fewer than 32 bits.
@@ -118,7 +132,6 @@ impl<N: Copy> Operand<'_, N> {
     }
 
     /// Returns what the elements are and where that of the first iteration is, if the numbers are narrow integers.
-    #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
     pub(super) fn narrow(&self) -> Option<(Narrow, *const u8)> {
         match self {
             Operand::Memory(_) | Operand::Layout(_) => None,
@@ -131,11 +144,14 @@ impl<N: Copy> Operand<'_, N> {
 
     /// Where numbers come from.
     #[must_use]
-    pub const fn kind(&self) -> OperandKind {
-        match self {
-            Operand::Memory(_) => OperandKind::Memory,
-            Operand::Layout(_) => OperandKind::Layout,
-            Operand::Computed(..) => OperandKind::Computed,
+    pub fn kind(&self) -> OperandKind {
+        match (self, self.narrow()) {
+            (Operand::Memory(_), _) => OperandKind::Memory,
+            (Operand::Layout(_), _) => OperandKind::Layout,
+            (Operand::Computed(..), None) => OperandKind::Computed,
+            (Operand::Computed(..), Some((of, first))) => {
+                OperandKind::Narrow { of, is_aligned: first.cast::<u32>().is_aligned() }
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! The tiles of each operation.
 
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
-use super::arithmetic::Dot;
 use super::arithmetic::{AnyOrder, Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use super::level::Level;
 #[allow(unused_imports, reason = "only the tiles of the portable level are everywhere")]
@@ -69,23 +67,5 @@ impl<O: Operation> Tiled for AnyOrder<O> {
     }
     fn partial(level: Level) -> &'static partial::Tiles<O::Number> {
         <O as Tiled>::partial(level)
-    }
-}
-
-/// Of the one level whose tiles have the instruction.
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
-#[allow(private_interfaces, reason = "as the trait's")]
-impl Tiled for Dot {
-    type Numbers = i32;
-    #[cfg(target_arch = "aarch64")]
-    fn tiles(_: Level) -> &'static Tiles<i32> {
-        &tile::aarch64::DOT
-    }
-    #[cfg(target_arch = "x86_64")]
-    fn tiles(_: Level) -> &'static Tiles<i32> {
-        &tile::x86_64::DOT_V3
-    }
-    fn partial(_: Level) -> &'static partial::Tiles<i32> {
-        partial::dot()
     }
 }

@@ -5,6 +5,7 @@ mod tiling;
 
 use super::ablation::Form;
 use super::blocking::{PANEL, PRODUCTS};
+use super::layout::Side;
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
 use super::operand::OperandKind;
@@ -245,6 +246,11 @@ impl Plan {
         is_panel.then_some(width * if runs * strips == 1 { products } else { self.cut.products })
     }
 
+    /// The operand that is packed into panels.
+    pub(super) fn packed(&self) -> Option<Side> {
+        self.packs_right().then_some(if self.is_swapped { Side::Left } else { Side::Right })
+    }
+
     /// Whether the right operand is packed into panels.
     pub(super) const fn packs_right(&self) -> bool {
         matches!(self.packing, Packing::Panels | Packing::CrossingPanels)
@@ -335,7 +341,7 @@ impl Plan {
 
     /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
     fn choose(&mut self, machine: &Machine, operands: [OperandKind; 2]) -> usize {
-        let [left, right] = operands.map(|kind| kind == OperandKind::Computed);
+        let [left, right] = operands.map(OperandKind::is_computed);
         let (is_left_computed, is_computed) = if self.is_swapped { (right, left) } else { (left, right) };
         let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
         let innermost = self.columns.innermost();

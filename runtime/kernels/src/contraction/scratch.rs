@@ -4,7 +4,6 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use core::ptr::NonNull;
 
 use super::blocking::{COLUMNS, COMPUTED_ROWS, LANES, PANEL, PARTIAL_SUMS, PRODUCTS, ROWS, TILE_ROWS};
-use super::kept::Kept;
 use super::operand::Piece;
 use super::tile::{Product, Row};
 
@@ -45,14 +44,10 @@ pub(super) struct Scratch<N> {
     pub(super) output_pieces: [Piece; COLUMNS],
 }
 
-/// What a thread keeps, for any operation: its numbers have 32 bits.
-#[repr(C)]
-struct Any {
-    kept: Kept,
-    scratch: Scratch<u32>,
-}
+/// The scratch memory for any operation: its numbers have 32 bits.
+type Any = Scratch<u32>;
 
-/// The memory of what a thread keeps: the system provides it when it is first used, and parts of it never are.
+/// The memory of a thread: the system provides it when it is first used, and parts of it never are.
 struct Keeper(NonNull<u8>);
 
 impl Keeper {
@@ -88,8 +83,8 @@ std::thread_local! {
     static KEPT: core::cell::Cell<Option<Keeper>> = const { core::cell::Cell::new(None) };
 }
 
-/// Calls `work` with what the thread keeps.
-pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> R {
+/// Calls `work` with the thread's memory.
+pub(super) fn with<N, R>(work: impl FnOnce(&mut Scratch<N>) -> R) -> R {
     const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL && TILE_ROWS * COLUMNS <= ROWS * LANES) };
     const { assert!(!core::mem::needs_drop::<Any>()) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
@@ -97,18 +92,11 @@ pub(super) fn with<N, R>(work: impl FnOnce(&mut Kept, &mut Scratch<N>) -> R) -> 
     let mut keeper = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(Keeper::new);
     #[cfg(not(feature = "std"))]
     let mut keeper = Keeper::new();
-    let Any { kept, scratch: any } = keeper.any();
-    let any: *mut Scratch<u32> = any;
+    let any: *mut Any = keeper.any();
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
-    let result = work(kept, unsafe { &mut *any.cast::<Scratch<N>>() });
+    let result = work(unsafe { &mut *any.cast::<Scratch<N>>() });
     // Where the thread is ending there is nothing to keep it for.
     #[cfg(feature = "std")]
     let _ = KEPT.try_with(|slot| slot.set(Some(keeper)));
     result
-}
-
-/// Calls `work` with what a thread keeps that has run no contraction.
-#[cfg(test)]
-pub(super) fn with_nothing_kept<R>(work: impl FnOnce(&mut Kept) -> R) -> R {
-    work(&mut Keeper::new().any().kept)
 }

@@ -145,7 +145,7 @@ where
                 _ => (Operand::Memory(left), Operand::Layout(right)),
             };
             match level {
-                Some(level) => contract_on::<O>(level, Sums::of::<O>(loops), (output, initial), left, right, loops),
+                Some(level) => contract_on::<O>(level, None, (output, initial), left, right, loops),
                 None => in_order::<O>(output, left, right, loops, [0; 3]),
             }
         }
@@ -160,7 +160,7 @@ where
             let other = [each(4, 5, 3, 0), each(3, 0, 1, 5), each(5, 1, 0, 1)];
             let output = (sums.as_mut_ptr(), Initial::Stored);
             // SAFETY: 4 x 3 times 3 x 5.
-            unsafe { contract_on::<O>(level, Sums::of::<O>(&other), output, left, right, &other) };
+            unsafe { contract_on::<O>(level, None, output, left, right, &other) };
         }
         assert!(run(Some(level)) == expected, "{level:?} {kind} {initial:?} {loops:?} {times}");
     }
@@ -227,9 +227,7 @@ fn single_rows_load_whole_lines_of_panels() {
     // A vector of 1024 numbers times a matrix by columns, of which 15 workgroups have 64 each.
     let stored = [each(15, 64, 0, 65536), each(64, 1, 0, 1024), each(1024, 0, 1, 1)];
     for machine in [&Machine::X86_64_V3, &Machine::X86_64_V4] {
-        let layout = scratch::with::<f32, _>(|kept, _| {
-            kept.layout(&stored, Side::Right, machine, OperandKind::Memory, usize::MAX).copied()
-        });
+        let layout = Layout::of(&stored, Side::Right, machine, OperandKind::Memory, usize::MAX);
         let loops = layout.as_ref().map_or(&[][..], |layout| layout.loops());
         let plan = Plan::costed(loops, machine, [OperandKind::Memory, OperandKind::Layout]);
         let loaded = plan.map(|(plan, _)| (plan.packing.is_in_operand(), plan.rows.count(), plan.vectors * plan.lanes));

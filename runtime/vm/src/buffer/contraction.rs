@@ -9,8 +9,7 @@ use super::region::{Reach, Region};
 use crate::Ref;
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, Initial, Layout, MulAddF32, MulAddF32AnyOrder, MulAddI32, Narrow, Piece,
-    Side, Sums,
+    self, FmaF32, FmaF32AnyOrder, Gather, Initial, MulAddF32, MulAddF32AnyOrder, MulAddI32, Narrow, Piece, Side,
 };
 use incarnate_kernels::{Loop, Operation};
 
@@ -361,36 +360,35 @@ unsafe fn contract<O: Contract>(
         })
 }
 
-/// Runs a contraction, with other layouts of the operands that are parts of constants where there are such layouts. `constants` are
-/// where an operand is in a constant, and the length of the memory that contains its elements.
+/// Runs a contraction, with the prepacked copy of an operand that is in a constant where there is one. `constants` are where an operand
+/// is in a constant, and the length of the memory that contains its elements, in bytes.
 ///
 /// # Safety
 /// As for [`contraction::contract`]; and the constants live, and have the elements of all iterations.
 unsafe fn by_layouts<O: Operation>(
     output: (*mut O::Number, Initial),
-    (left, right): (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
-    [left_constant, right_constant]: [Option<(ConstantBytes, usize)>; 2],
+    operands: (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
+    constants: [Option<(ConstantBytes, usize)>; 2],
     loops: &[Loop],
 ) {
-    let sums = Sums::of::<O>(loops);
-    let layout =
-        |side, constant: Option<(ConstantBytes, usize)>, other: contraction::Operand<'_, _>, loops: &[Loop]| {
-            // The order of partial sums is that of the elements in the constant.
-            let (_, bytes) = constant.filter(|_| sums == Sums::Sequential)?;
-            contraction::layout::<O>(loops, side, other.kind(), bytes / size_of::<O::Number>())
-        };
-    let elements = |constant: Option<(ConstantBytes, usize)>, layout: Option<&Layout>| {
+    let (mut left, mut right) = operands;
+    let most = constants.map(|constant| constant.map_or(0, |(_, bytes)| bytes / size_of::<O::Number>()));
+    let mut prepared = contraction::prepare::<O>(loops, [left.kind(), right.kind()], most);
+    let prepacked = prepared.prepacked().and_then(|(side, layout, prepared)| {
+        let (constant, _) = constants[side.index()]?;
         // SAFETY: promised by the caller.
-        Some(contraction::Operand::Layout(unsafe { layouts::elements(constant?.0, layout?) }?.cast()))
-    };
-    let of_left = layout(Side::Left, left_constant, right, loops);
-    let relaid = elements(left_constant, of_left.as_ref()).zip(of_left.as_ref().map(Layout::loops));
-    let (left, loops) = relaid.unwrap_or((left, loops));
-    let of_right = layout(Side::Right, right_constant, left, loops);
-    let relaid = elements(right_constant, of_right.as_ref()).zip(of_right.as_ref().map(Layout::loops));
-    let (right, loops) = relaid.unwrap_or((right, loops));
-    // SAFETY: promised by the caller. Layouts have the elements of all iterations, and nothing writes to them.
-    unsafe { divided::run::<O>(sums, output, left, right, loops) };
+        Some((side, unsafe { layouts::elements(constant, layout) }?, prepared))
+    });
+    if let Some((side, elements, with_copy)) = prepacked {
+        let copy = contraction::Operand::Layout(elements.cast());
+        match side {
+            Side::Left => left = copy,
+            Side::Right => right = copy,
+        }
+        prepared = with_copy;
+    }
+    // SAFETY: promised by the caller. Copies have the elements of all iterations, and nothing writes to them.
+    unsafe { divided::run::<O>(&prepared, output, left, right) };
 }
 
 #[cfg(test)]

@@ -59,14 +59,7 @@ fn check_narrow(random: &mut Random, loops: &[Loop]) {
             let rights = Extended(kinds[1], element(&rights, kinds[1], right.0 + skew));
             let (left, right) = (Operand::Computed(&lefts, -5), Operand::Computed(&rights, 0));
             match level {
-                Some(level) => contract_on::<MulAddI32>(
-                    level,
-                    Sums::of::<MulAddI32>(loops),
-                    (output, Initial::Stored),
-                    left,
-                    right,
-                    loops,
-                ),
+                Some(level) => contract_on::<MulAddI32>(level, None, (output, Initial::Stored), left, right, loops),
                 None => in_order::<MulAddI32>(output, left, right, loops, [0; 3]),
             }
         }
@@ -109,24 +102,15 @@ fn contractions_of_narrow_integers_of_real_shapes_are_those_of_the_loops() {
 #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]
 #[test]
 fn groups_are_multiplied_by_the_instruction_for_them() {
-    use groups::Grouped;
+    use groups::{Dot, Grouping};
 
-    let loops = |sums: usize| [each(2, 1, sums as i64, 0), each(sums, 0, 1, 1)];
-    let (bytes, numbers) = ([2u8; 32], [2i32; 32]);
     let best = Level::best(usize::MAX);
-    let run = |sums: usize, right: Operand<'_, i32>| {
-        let mut output = [1; 2];
-        let left = Extended(Narrow::I8, bytes.as_ptr());
-        // SAFETY: the arrays contain the elements of all iterations.
-        let is_done = unsafe {
-            let output = (output.as_mut_ptr(), Initial::Stored);
-            groups::contract::<MulAddI32>(best, output, Operand::Computed(&left, 0), right, &loops(sums))
-        };
-        (is_done, output)
+    let is_grouped = |sums: usize, right: OperandKind| {
+        let loops = [each(2, 1, sums as i64, 0), each(sums, 0, 1, 1)];
+        let left = OperandKind::Narrow { of: Narrow::I8, is_aligned: false };
+        groups::of::<MulAddI32>(best, &loops, [left, right]).is_some()
     };
-    let of_bytes = Extended(Narrow::I8, bytes.as_ptr());
-    let expected = if arithmetic::Dot::level(best).is_some() { (true, [41; 2]) } else { (false, [1; 2]) };
-    assert_eq!(run(10, Operand::Computed(&of_bytes, 0)), expected);
-    assert_eq!(run(10, Operand::Memory(numbers.as_ptr())), (false, [1; 2]));
-    assert_eq!(run(1, Operand::Computed(&of_bytes, 0)), (false, [1; 2]));
+    let bytes = OperandKind::Narrow { of: Narrow::I8, is_aligned: true };
+    assert_eq!(is_grouped(10, bytes), Dot::level(best).is_some());
+    assert!(!is_grouped(10, OperandKind::Memory) && !is_grouped(10, OperandKind::Computed) && !is_grouped(1, bytes));
 }

@@ -74,7 +74,9 @@ where
             let left = if kind == 1 { Operand::Computed(&changed_left, 0) } else { Operand::Memory(left) };
             let right = if kind == 2 { Operand::Computed(&changed_right, 0) } else { Operand::Memory(right) };
             match level {
-                Some(level) => contract_on::<O>(level, Sums::Partial, (output, Initial::Stored), left, right, loops),
+                Some(level) => {
+                    contract_on::<O>(level, Some(Sums::Partial), (output, Initial::Stored), left, right, loops)
+                }
                 None if plan.is_swapped => model::<O>(&plan, output, right, left),
                 None => model::<O>(&plan, output, left, right),
             }

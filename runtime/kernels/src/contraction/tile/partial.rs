@@ -309,14 +309,14 @@ operations! {
     mul_add_i32: MulAddI32, i32, MulAddI32x16, MulAddI32x8, MulAddI32x4, MulAddI32x4;
 }
 
-/// The tiles of [`Dot`](crate::contraction::arithmetic::Dot).
+/// The tiles of [`Dot`](crate::contraction::groups::Dot).
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(in super::super) fn dot() -> &'static Tiles<i32> {
-    tiles!(of_4, crate::contraction::arithmetic::Dot, i32, DotI8x16: 2 [2 1] 1 [2 1])
+    tiles!(of_4, crate::contraction::groups::Dot, i32, DotI8x16: 2 [2 1] 1 [2 1])
 }
 
-/// The tiles of [`Dot`](crate::contraction::arithmetic::Dot).
+/// The tiles of [`Dot`](crate::contraction::groups::Dot).
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(in super::super) fn dot() -> &'static Tiles<i32> {
-    tiles!(of_8, crate::contraction::arithmetic::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
+    tiles!(of_8, crate::contraction::groups::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
 }

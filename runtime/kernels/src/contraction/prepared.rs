@@ -1,0 +1,274 @@
+//! Decisions about a contraction, taken once for all contractions of the same loops and of operands of the same kinds.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use core::marker::PhantomData;
+
+use super::ablation::Form;
+use super::division;
+use super::groups::{self, Grouped};
+use super::kept;
+use super::layout::{Layout, Side};
+use super::level::Level;
+use super::loops::{Loop, MAX_LOOPS, Offsets};
+use super::machine::Machine;
+use super::operand::{Operand, OperandKind};
+use super::operation::Operation;
+use super::operation::sealed::Tiled;
+use super::partial::{Partial, Sums};
+use super::plan::Plan;
+use super::{Initial, clear, drive, in_order, partial, scratch};
+
+/// Everything that decides how a contraction runs, beside its loops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) level: Level,
+    /// The machine of the tiles, which are different ones for each operation: its address stands for the operation.
+    pub(super) machine: &'static Machine,
+    /// The order of the sums; None where the loops decide.
+    pub(super) sums: Option<Sums>,
+    pub(super) operands: [OperandKind; 2],
+    /// For each operand that is in a constant, the most elements of a prepacked copy; else zero.
+    pub(super) constants: [usize; 2],
+}
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Question) -> bool {
+        core::ptr::eq(self.machine, other.machine)
+            && (self.sums, self.operands, self.constants) == (other.sums, other.operands, other.constants)
+    }
+}
+
+/// The decisions.
+pub(super) struct Decided {
+    pub(super) question: Question,
+    pub(super) loops: Box<[Loop]>,
+    /// Not zero, and different for each contraction that a thread prepares: lists in the thread's scratch memory are named by it.
+    number: u64,
+    sums: Sums,
+    schedule: Schedule,
+    prepacked: Option<Prepacked>,
+    /// The loop that threads divide.
+    divided: Option<usize>,
+}
+
+/// How the iterations run.
+enum Schedule {
+    /// There are none.
+    Nothing,
+    /// One after the other, as the loops stand.
+    Scalar,
+    /// With partial sums along a loop in which both operands are adjacent.
+    Partial(Partial),
+    /// By micro-tiles, and the last columns as a contraction of their own.
+    Tiles(Plan, Option<Rest>),
+    /// By an instruction for several narrow integers.
+    Groups(Grouped),
+}
+
+/// The last columns.
+struct Rest {
+    first: Offsets,
+    decided: Rc<Decided>,
+}
+
+/// The contraction with an operand that is copied once in an order that suits it.
+struct Prepacked {
+    side: Side,
+    layout: Layout,
+    decided: Rc<Decided>,
+}
+
+/// A contraction with all decisions taken: [`prepare`].
+#[allow(missing_debug_implementations, reason = "its plan says of itself what it does: `Plan`")]
+pub struct Prepared<O> {
+    decided: Rc<Decided>,
+    operation: PhantomData<O>,
+}
+
+/// Decides how a contraction runs, for operands of these kinds. `constants` are, for each operand that is in a constant, the most
+/// elements of a [prepacked](Prepared::prepacked) copy; else zero. A thread keeps the answers to the last questions.
+#[must_use]
+pub fn prepare<O: Operation>(loops: &[Loop], operands: [OperandKind; 2], constants: [usize; 2]) -> Prepared<O> {
+    prepare_part::<O>(None, loops, operands, constants)
+}
+
+/// As [`prepare`], for the part of a contraction whose order of sums is given: that of the whole.
+fn prepare_part<O: Operation>(
+    sums: Option<Sums>,
+    loops: &[Loop],
+    operands: [OperandKind; 2],
+    constants: [usize; 2],
+) -> Prepared<O> {
+    let level = Level::best(usize::MAX);
+    Prepared { decided: decided::<O>(level, sums, loops, operands, constants), operation: PhantomData }
+}
+
+/// As [`prepare_part`], for the tiles of a level.
+pub(super) fn decided<O: Operation>(
+    level: Level,
+    sums: Option<Sums>,
+    loops: &[Loop],
+    operands: [OperandKind; 2],
+    constants: [usize; 2],
+) -> Rc<Decided> {
+    let machine = &<O as Tiled>::tiles(level).machine;
+    let question = Question { level, machine, sums, operands, constants };
+    kept::get(loops, question, |number| Decided::of::<O>(loops, question, number))
+}
+
+impl Decided {
+    fn of<O: Operation>(loops: &[Loop], question: Question, number: u64) -> Decided {
+        let Question { level, machine, operands, .. } = question;
+        let sums = question.sums.unwrap_or_else(|| Sums::of::<O>(loops));
+        let schedule = Schedule::of::<O>(loops, question, sums);
+        let prepacked = match &schedule {
+            Schedule::Tiles(..) => [Side::Left, Side::Right].into_iter().find_map(|side| {
+                let most = question.constants[side.index()];
+                let other = operands[side.other().index()];
+                let layout = if most == 0 { None } else { Layout::of(loops, side, machine, other, most) }?;
+                let mut operands = operands;
+                operands[side.index()] = OperandKind::Layout;
+                let decided = decided::<O>(level, Some(sums), layout.loops(), operands, [0; 2]);
+                Some(Prepacked { side, layout, decided })
+            }),
+            _ => None,
+        };
+        let packed = match &schedule {
+            Schedule::Tiles(plan, _) => plan.packed(),
+            _ => None,
+        };
+        let divided = division::divisible(loops, operands, packed);
+        Decided { question, loops: loops.into(), number, sums, schedule, prepacked, divided }
+    }
+}
+
+impl Schedule {
+    fn of<O: Operation>(loops: &[Loop], question: Question, sums: Sums) -> Schedule {
+        let Question { level, machine, operands, .. } = question;
+        if loops.iter().any(|each| each.count == 0) {
+            return Schedule::Nothing;
+        }
+        if loops.is_empty() || loops.len() > MAX_LOOPS {
+            return Schedule::Scalar;
+        }
+        if let Some(grouped) = groups::of::<O>(level, loops, operands) {
+            return Schedule::Groups(grouped);
+        }
+        if sums == Sums::Partial
+            && let Some(plan) = Partial::of(loops)
+        {
+            return Schedule::Partial(plan);
+        }
+        let Some((plan, _)) = Plan::costed(loops, machine, operands) else { return Schedule::Scalar };
+        let rest = plan.loops_of_rest().filter(|_| plan.rest != 0).map(|(loops, count, first)| Rest {
+            first,
+            decided: decided::<O>(level, Some(sums), &loops[..count], operands, [0; 2]),
+        });
+        Schedule::Tiles(plan, rest)
+    }
+}
+
+impl<O: Operation> Prepared<O> {
+    /// The operand whose elements take less time in another order, that order, and the contraction of it. The elements are an
+    /// [`Operand::Layout`] of that contraction.
+    #[must_use]
+    pub fn prepacked(&self) -> Option<(Side, &Layout, Prepared<O>)> {
+        let Prepacked { side, layout, decided } = self.decided.prepacked.as_ref()?;
+        Some((*side, layout, Prepared { decided: Rc::clone(decided), operation: PhantomData }))
+    }
+
+    /// The loops.
+    #[must_use]
+    pub fn loops(&self) -> &[Loop] {
+        &self.decided.loops
+    }
+
+    /// The order of the sums, which all parts of a divided contraction have.
+    #[must_use]
+    pub fn sums(&self) -> Sums {
+        self.decided.sums
+    }
+
+    /// The loop that threads divide; None where they should not.
+    #[must_use]
+    pub fn divided(&self) -> Option<usize> {
+        self.decided.divided
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`contract`](super::contract), and the operands are of the kinds that it was prepared for.
+    pub unsafe fn run(
+        &self,
+        output: (*mut O::Number, Initial),
+        left: Operand<'_, O::Number>,
+        right: Operand<'_, O::Number>,
+    ) {
+        // SAFETY: promised by the caller; `prepare` takes a level of the processor.
+        unsafe { run::<O>(&self.decided, output, left, right) }
+    }
+}
+
+/// Runs iterations of a contraction: those of a part, whose order of sums is that of the whole.
+///
+/// # Safety
+/// As for [`contract`](super::contract).
+pub unsafe fn contract_part<O: Operation>(
+    sums: Sums,
+    output: (*mut O::Number, Initial),
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+    loops: &[Loop],
+) {
+    // SAFETY: promised by the caller.
+    unsafe { prepare_part::<O>(Some(sums), loops, [left.kind(), right.kind()], [0; 2]).run(output, left, right) }
+}
+
+/// Runs a contraction as it was decided.
+///
+/// # Safety
+/// As for [`Prepared::run`]; the processor is of the level.
+pub(super) unsafe fn run<O: Operation>(
+    decided: &Decided,
+    (output, initial): (*mut O::Number, Initial),
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+) {
+    let Decided { question: Question { level, operands, .. }, loops, number, schedule, .. } = decided;
+    debug_assert_eq!(*operands, [left.kind(), right.kind()], "prepared for other operands");
+    let is_loaded = matches!(schedule, Schedule::Scalar | Schedule::Partial(_)) || !Form::Zeros.is_used();
+    let initial = if is_loaded && initial == Initial::Zeros {
+        // SAFETY: promised by the caller.
+        unsafe { clear(output, O::ZERO, loops) };
+        Initial::Stored
+    } else {
+        initial
+    };
+    let swapped = |is_swapped: bool| if is_swapped { (right, left) } else { (left, right) };
+    // SAFETY: promised by the caller: these are the iterations of the loops, and of the last columns.
+    unsafe {
+        match schedule {
+            Schedule::Nothing => {}
+            Schedule::Scalar => in_order::<O>(output, left, right, loops, [0; 3]),
+            Schedule::Groups(grouped) => groups::run::<O>(grouped, (output, initial), left, right),
+            Schedule::Partial(plan) => {
+                let (tiles, zero, (left, right)) = (<O as Tiled>::partial(*level), O::ZERO, swapped(plan.is_swapped));
+                scratch::with(|scratch| partial::Drive { plan, tiles, output, left, right, zero, scratch }.run());
+            }
+            Schedule::Tiles(plan, rest) => {
+                let (tiles, number, (of_left, of_right)) =
+                    (<O as Tiled>::tiles(*level), *number, swapped(plan.is_swapped));
+                scratch::with(|scratch| {
+                    drive::Drive { plan, number, tiles, output, initial, left: of_left, right: of_right, scratch }
+                        .run();
+                });
+                if let Some(Rest { first, decided }) = rest {
+                    let output = (output.wrapping_offset(first.output as isize), initial);
+                    run::<O>(decided, output, left.moved(first.left), right.moved(first.right));
+                }
+            }
+        }
+    }
+}
