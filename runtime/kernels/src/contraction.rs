@@ -6,6 +6,7 @@ mod across;
 mod arithmetic;
 mod blocking;
 mod copy;
+mod costs;
 mod division;
 mod drive;
 #[cfg(any(all(target_arch = "aarch64", target_feature = "neon"), all(feature = "std", target_arch = "x86_64")))]

@@ -226,9 +226,9 @@ const fn stride_of_groups<G: Grouping>(stride: i64, is_along: bool, are_numbers:
     }
 }
 
-/// Decides how a contraction runs by groups of integers. None where an operand is another one, where no loop that sums has as many
+/// Decides how a contraction runs by groups of integers, and returns the cycles that it is expected to take. None where an operand is another one, where no loop that sums has as many
 /// iterations as a group has integers, and where the processor has no instruction for them.
-pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKind; 2]) -> Option<Grouped> {
+pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKind; 2]) -> Option<(Grouped, usize)> {
     type G = Dot;
     let is_taken = |kind: OperandKind| matches!(kind, OperandKind::Narrow { of, .. } if G::takes(of));
     if !Form::NarrowGroups.is_used()
@@ -263,7 +263,9 @@ pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKi
         rest[along].count -= done;
         (rest, [each.left, each.right].map(|stride| stride.wrapping_mul(done as i64)))
     });
-    Some(Grouped { best, in_memory, distances: [each.left as isize, each.right as isize], groups, rest })
+    let cycles = groups.cycles;
+    let grouped = Grouped { best, in_memory, distances: [each.left as isize, each.right as isize], groups, rest };
+    Some((grouped, cycles))
 }
 
 /// Runs a contraction by groups of integers.

@@ -10,7 +10,7 @@ use super::operation::Operation;
 pub(super) enum Grouped {}
 
 /// Returns None.
-pub(super) fn of<O: Operation>(_: Level, _: &[Loop], _: [OperandKind; 2]) -> Option<Grouped> {
+pub(super) fn of<O: Operation>(_: Level, _: &[Loop], _: [OperandKind; 2]) -> Option<(Grouped, usize)> {
     None
 }
 

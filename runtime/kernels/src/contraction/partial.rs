@@ -13,6 +13,7 @@ use core::fmt;
 
 use super::arithmetic::Arithmetic;
 use super::blocking::{COLUMNS, PRODUCTS, TILE_ROWS};
+use super::costs::{IN_ORDER, IN_PARTIAL_SUMS, PACKED_NUMBER, PARTIAL_SUMS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::operand::{Gather, Operand};
 use super::scratch::Scratch;
@@ -98,17 +99,24 @@ impl Partial {
     }
 
     /// Whether partial sums are expected to take less time than sums in the order of the loops, for which vectors of one operand may
-    /// have to be packed. In 1/64 of a cycle for each element of the output, with vectors of 16 elements: a product takes 2 (two
-    /// vectors a cycle) in order and 3 in partial sums (tiles have fewer elements and more loads), a packed number 32 (two a cycle)
-    /// for all its uses, and the addition of the partial sums 512 (`cargo bench -p incarnate-benches --bench kernels` has rows of
-    /// both).
+    /// have to be packed.
     #[must_use]
     pub fn pays(&self) -> bool {
-        let (runs, length) = (self.outer.count(), self.along.count);
-        let products = runs.saturating_mul(length);
-        let padded = runs.saturating_mul(length.div_ceil(PARTIAL)).saturating_mul(PARTIAL);
-        let packing = self.uses.map_or(0, |uses| products.saturating_mul(32) / uses.max(1));
-        padded.saturating_mul(3).saturating_add(512) <= products.saturating_mul(2).saturating_add(packing)
+        let products = self.outer.count().saturating_mul(self.along.count);
+        let packing = self.uses.map_or(0, |uses| products.saturating_mul(PACKED_NUMBER) / uses.max(1));
+        self.cost_of_element() <= products.saturating_mul(IN_ORDER).saturating_add(packing)
+    }
+
+    /// The time that an element of the output takes with partial sums, in 1/64 of a cycle.
+    fn cost_of_element(&self) -> usize {
+        let padded = self.outer.count().saturating_mul(self.along.count.div_ceil(PARTIAL)).saturating_mul(PARTIAL);
+        padded.saturating_mul(IN_PARTIAL_SUMS).saturating_add(PARTIAL_SUMS)
+    }
+
+    /// The cycles that the contraction is expected to take with partial sums.
+    pub(super) fn cycles(&self) -> usize {
+        let elements = [&self.batch, &self.rows, &self.columns].map(Loops::count);
+        elements.into_iter().fold(self.cost_of_element(), usize::saturating_mul) / 64
     }
 }
 

@@ -5,12 +5,16 @@ mod tiling;
 
 use super::ablation::Form;
 use super::blocking::{PANEL, PRODUCTS};
+use super::costs::{
+    COMPETING_LOAD, COMPETING_LOAD_OF_TWO, CONTRACTION, LINES_OF_A_SET, LOADS_A_CYCLE, PACKED_TRANSPOSITION, TILE,
+    TRANSPOSED_THERE_AND_BACK, TRANSPOSITION, WAYS,
+};
 use super::layout::Side;
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::machine::Machine;
 use super::operand::OperandKind;
 use super::tile::Row;
-use tiling::{TILE, Tiling};
+use tiling::Tiling;
 
 /// Where vectors of the right operand are loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -468,19 +472,8 @@ fn competing_load(sums: &Loops, stride: impl Fn(&Loop) -> i64) -> usize {
     sums.as_slice().iter().map(of_loop).max().unwrap_or(0)
 }
 
-/// The lines that a set of the first cache holds: of Zen 3 and Zen 4.
-const WAYS: usize = 8;
-/// Elements of 32 bits in 4 KiB: lines at such a distance compete for one set of the first cache.
-const LINES_OF_A_SET: i64 = 1024;
 /// Elements of operands that stay in the first cache, while the tiles of other strips read them again.
 const REPEATED: usize = 4096;
-/// The cycles that it takes to load from such a line, above those of others, measured with vectors of AVX-512 (Zen 4).
-const COMPETING_LOAD: usize = 8;
-/// The same where lines compete for two sets, measured with AVX2 (Zen 3).
-const COMPETING_LOAD_OF_TWO: usize = 1;
-/// The cycles to begin and to end a contraction.
-const CONTRACTION: usize = 500;
-
 /// Lanes across a loop of the batch.
 struct Across {
     /// The loop, among those of the batch.
@@ -509,20 +502,12 @@ impl Across {
             .saturating_add(packed(is_packed[2], span, PACKED_TRANSPOSITION));
         // Of eight rows, nine vectors are loaded, two a cycle.
         let tiles = rows.div_ceil(8);
-        let tile = products.saturating_mul(9).div_ceil(2).saturating_add(TILE);
+        let tile = products.saturating_mul(9).div_ceil(LOADS_A_CYCLE).saturating_add(TILE);
         let runs = across.count.div_ceil(lanes).saturating_mul(plan.batch.count() / across.count.max(1));
         let cycles = packing.saturating_add(tiles.saturating_mul(tile)).saturating_mul(runs);
         Some(Across { at, cycles })
     }
 }
-
-// Cycles of a vector of elements that are transposed, measured with AVX-512: `benches/kernels.rs`.
-/// In registers.
-const TRANSPOSITION: usize = 3;
-/// To a panel, from which it is loaded again.
-const PACKED_TRANSPOSITION: usize = 8;
-/// From the output to a tile and back: each element is in another line of the cache.
-const TRANSPOSED_THERE_AND_BACK: usize = 24;
 
 /// The loop along which elements of the output are adjacent: the one with the most iterations.
 fn adjacent(loops: &Loops) -> Option<usize> {

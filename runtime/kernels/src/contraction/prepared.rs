@@ -5,6 +5,7 @@ use alloc::rc::Rc;
 use core::marker::PhantomData;
 
 use super::ablation::Form;
+use super::costs::{CYCLE, SCALAR_ITERATION};
 use super::division;
 use super::groups::{self, Grouped};
 use super::kept;
@@ -50,6 +51,8 @@ pub(super) struct Decided {
     prepacked: Option<Prepacked>,
     /// The loop that threads divide.
     divided: Option<usize>,
+    /// The cycles that the contraction is expected to take.
+    pub(super) cycles: usize,
 }
 
 /// How the iterations run.
@@ -121,7 +124,7 @@ impl Decided {
     fn of<O: Operation>(loops: &[Loop], question: Question, number: u64) -> Decided {
         let Question { level, machine, operands, .. } = question;
         let sums = question.sums.unwrap_or_else(|| Sums::of::<O>(loops));
-        let schedule = Schedule::of::<O>(loops, question, sums);
+        let (schedule, cycles) = Schedule::of::<O>(loops, question, sums);
         let prepacked = match &schedule {
             Schedule::Tiles(..) => [Side::Left, Side::Right].into_iter().find_map(|side| {
                 let most = question.constants[side.index()];
@@ -139,33 +142,37 @@ impl Decided {
             _ => None,
         };
         let divided = division::divisible(loops, operands, packed);
-        Decided { question, loops: loops.into(), number, sums, schedule, prepacked, divided }
+        Decided { question, loops: loops.into(), number, sums, schedule, prepacked, divided, cycles }
     }
 }
 
 impl Schedule {
-    fn of<O: Operation>(loops: &[Loop], question: Question, sums: Sums) -> Schedule {
+    /// Returns the schedule, and the cycles that it is expected to take.
+    fn of<O: Operation>(loops: &[Loop], question: Question, sums: Sums) -> (Schedule, usize) {
         let Question { level, machine, operands, .. } = question;
         if loops.iter().any(|each| each.count == 0) {
-            return Schedule::Nothing;
+            return (Schedule::Nothing, 0);
         }
+        let iterations = loops.iter().fold(1usize, |all, each| all.saturating_mul(each.count));
+        let scalar = (Schedule::Scalar, iterations.saturating_mul(SCALAR_ITERATION));
         if loops.is_empty() || loops.len() > MAX_LOOPS {
-            return Schedule::Scalar;
+            return scalar;
         }
-        if let Some(grouped) = groups::of::<O>(level, loops, operands) {
-            return Schedule::Groups(grouped);
+        if let Some((grouped, cycles)) = groups::of::<O>(level, loops, operands) {
+            return (Schedule::Groups(grouped), cycles);
         }
         if sums == Sums::Partial
             && let Some(plan) = Partial::of(loops)
         {
-            return Schedule::Partial(plan);
+            let cycles = plan.cycles();
+            return (Schedule::Partial(plan), cycles);
         }
-        let Some((plan, _)) = Plan::costed(loops, machine, operands) else { return Schedule::Scalar };
+        let Some((plan, cycles)) = Plan::costed(loops, machine, operands) else { return scalar };
         let rest = plan.loops_of_rest().filter(|_| plan.rest != 0).map(|(loops, count, first)| Rest {
             first,
             decided: decided::<O>(level, Some(sums), &loops[..count], operands, [0; 2]),
         });
-        Schedule::Tiles(plan, rest)
+        (Schedule::Tiles(plan, rest), cycles)
     }
 }
 
@@ -194,6 +201,12 @@ impl<O: Operation> Prepared<O> {
     #[must_use]
     pub fn divided(&self) -> Option<usize> {
         self.decided.divided
+    }
+
+    /// The time that the contraction is expected to take on one thread, in picoseconds.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        (self.decided.cycles as u64).saturating_mul(CYCLE)
     }
 
     /// Runs the contraction.

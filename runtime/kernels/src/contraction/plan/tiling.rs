@@ -2,15 +2,11 @@
 
 use crate::contraction::ablation::Form;
 use crate::contraction::blocking::GAXPY_COLUMNS;
+use crate::contraction::costs::{
+    BROADCASTS_IN_THREE_CYCLES, LATENCY, LOADS_A_CYCLE, NUMBER_BY_NUMBER, PRODUCTS_A_CYCLE, STRIP, TILE,
+};
 use crate::contraction::machine::Machine;
 use crate::contraction::tile::LEAST_ROWS;
-
-/// The cycles to load a vector number by number.
-const NUMBER_BY_NUMBER: usize = 20;
-/// The cycles to begin and to end a tile.
-pub(super) const TILE: usize = 60;
-/// The same for a strip.
-const STRIP: usize = 120;
 
 /// A cut of rows and columns into tiles, and what all tiles take for each product.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +54,13 @@ impl Tiling {
         let strips = vectors.div_ceil(widest);
         let width = vectors.div_ceil(strips);
         let tile = tile_rows[width - 1];
-        // Two multiplications and additions, or two loads, a cycle, of numbers that are broadcast four in three cycles (Zen 3: tiles of 8 and
-        // of 10 rows of a vector).
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
         let arithmetic = rows.saturating_mul(vectors);
         let vectors_loaded = tiles.saturating_mul(width);
-        let broadcasts = rows.saturating_mul(strips).saturating_mul(3) / 4;
-        let busy = (arithmetic / 2).max(broadcasts.saturating_add(vectors_loaded / 2)).saturating_mul(runs);
+        let broadcasts = rows.saturating_mul(strips).saturating_mul(3) / BROADCASTS_IN_THREE_CYCLES;
+        let busy = (arithmetic / PRODUCTS_A_CYCLE)
+            .max(broadcasts.saturating_add(vectors_loaded / LOADS_A_CYCLE))
+            .saturating_mul(runs);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
         Tiling { vectors: width, rows: tile, busy, tiles: tiles.saturating_mul(runs), vectors_loaded, beginning }
     }
@@ -89,15 +85,16 @@ impl Tiling {
         };
         let splitting = if stride == 2 { vectors_loaded.saturating_add(parts) } else { 0 };
         let tiles = tiles.saturating_mul(strips);
-        let loading = (tiles.saturating_mul(3) / 4).saturating_add(vectors_loaded / 2);
-        let busy = (arithmetic / 2).max(loading).saturating_add(splitting);
+        let loading =
+            (tiles.saturating_mul(3) / BROADCASTS_IN_THREE_CYCLES).saturating_add(vectors_loaded / LOADS_A_CYCLE);
+        let busy = (arithmetic / PRODUCTS_A_CYCLE).max(loading).saturating_add(splitting);
         let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips));
         Tiling { vectors: width, rows: tile, busy, tiles, vectors_loaded, beginning }
     }
 
     /// The cycles of all tiles for each product: an addition of a sum waits four cycles for the one before.
     pub(super) fn cycles(&self) -> usize {
-        self.busy.max(self.tiles.saturating_mul(4))
+        self.busy.max(self.tiles.saturating_mul(LATENCY))
     }
 }
 

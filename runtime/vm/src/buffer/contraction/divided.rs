@@ -6,9 +6,6 @@ use crate::parallel;
 use incarnate_kernels::contraction::{self, Initial, MAX_DIVIDED, Prepared};
 use incarnate_kernels::{Loop, Operation};
 
-/// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
-const LEAST_TIME: u64 = 20;
-
 /// What threads share.
 struct Shared<T>(T);
 
@@ -26,8 +23,7 @@ pub(super) unsafe fn run<O: Operation>(
     right: contraction::Operand<'_, O::Number>,
 ) {
     let (loops, sums) = (prepared.loops(), prepared.sums());
-    let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let time = steps.saturating_mul(LEAST_TIME);
+    let time = prepared.time();
     let Some(at) = prepared.divided().filter(|_| parallel::divides(time)) else {
         // SAFETY: promised by the caller.
         return unsafe { prepared.run((output, initial), left, right) };
