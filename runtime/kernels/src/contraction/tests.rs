@@ -508,18 +508,6 @@ fn windows_that_overlap_are_those_of_the_loops() {
 }
 
 #[test]
-fn plans_know_the_tiles_that_there_are() {
-    for level in levels() {
-        let tiles = FmaF32::tiles(level);
-        for sizes in [tiles.separate, tiles.separate_even] {
-            let rows: Vec<Vec<usize>> =
-                sizes.iter().map(|sizes| sizes.iter().map(|(rows, _)| *rows).collect()).collect();
-            assert_eq!(rows, tiles.machine.separate, "{}", tiles.machine.name);
-        }
-    }
-}
-
-#[test]
 fn rows_with_operands_of_their_own_are_cut_into_few_tiles() {
     let rows = |map| Plan::of(&windows(map, [3, 3], [1; 2]), &Machine::X86_64_V4).unwrap().tile_rows;
     let maps = [[14, 14], [12, 14], [15, 14], [16, 14], [28, 14], [7, 16], [14, 28]];

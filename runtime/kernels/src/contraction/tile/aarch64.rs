@@ -10,7 +10,7 @@ use core::arch::asm;
 
 use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::machine::Machine;
+use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
@@ -291,9 +291,9 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $vector:ty, $number:ty;)*) => { $(
-        tiles!($name: $vector as $number, Machine::NEON, tile transposing across gaxpy, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 6 4 2 1; 4: 4 2 1;], separate [1: 8 4 2 1; 2: 4 2 1;],
-            transposed [1: 4 2 1; 2: 4 2 1; 3: 2 1; 4: 2 1;]);
+        micro_tiles!(NEON, tiles! {
+            $name: $vector as $number, Machine::NEON, tile transposing across gaxpy, Copies { gather, scatter }
+        });
     )* };
 }
 operations! {

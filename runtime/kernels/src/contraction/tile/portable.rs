@@ -3,7 +3,7 @@
 use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::machine::Machine;
+use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
@@ -182,8 +182,9 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
-        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across gaxpy, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], transposed [1: 4 2 1;]);
+        micro_tiles!(PORTABLE, tiles! {
+            $name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across gaxpy, Copies { gather, scatter }
+        });
     )* };
 }
 operations! {

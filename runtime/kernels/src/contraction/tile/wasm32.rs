@@ -12,7 +12,7 @@ use core::arch::wasm32::{
 
 use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::machine::Machine;
+use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
@@ -331,24 +331,25 @@ pub(super) unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
     unsafe { copy::scatter::<N, MulAddF32x4, 8>(lines) }
 }
 
-/// The table of an operation.
+/// The table of an operation, with the micro-tiles of a level.
 macro_rules! operations {
-    ($machine:expr; $($name:ident: $vector:ty, $number:ty, [$($rows:literal: $($numbers:literal)*;)*];)*) => { $(
-        tiles!($name: $vector as $number, $machine, tile transposing across gaxpy, Copies { gather, scatter },
-            [$($rows: $($numbers)*;)*], separate [1: 4 2 1;], transposed [1: 4 2 1;]);
+    ($machine:ident $tiles:ident; $($name:ident: $vector:ty, $number:ty;)*) => { $(
+        micro_tiles!($tiles, tiles! {
+            $name: $vector as $number, Machine::$machine, tile transposing across gaxpy, Copies { gather, scatter }
+        });
     )* };
 }
 #[cfg(target_feature = "relaxed-simd")]
 pub(super) use operations;
 
 operations! {
-    Machine::SIMD128;
-    MUL_ADD_F32: MulAddF32x4, f32, [1: 8 4 2 1; 2: 4 2 1;];
-    MUL_ADD_I32: MulAddI32x4, i32, [1: 8 4 2 1; 2: 4 2 1;];
+    SIMD128 PORTABLE;
+    MUL_ADD_F32: MulAddF32x4, f32;
+    MUL_ADD_I32: MulAddI32x4, i32;
 }
 operations! {
-    Machine { vectors: 1, rows: &[4], ..Machine::SIMD128 };
-    FMA_F32: FmaF32x4, f32, [1: 4 2 1;];
+    EMULATED EMULATED;
+    FMA_F32: FmaF32x4, f32;
 }
 
 #[cfg(test)]

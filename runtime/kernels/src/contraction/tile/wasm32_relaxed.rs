@@ -9,7 +9,7 @@ use super::wasm32::{
 };
 use super::{Tiles, tiles};
 use crate::contraction::copy::Copies;
-use crate::contraction::machine::Machine;
+use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
@@ -25,8 +25,8 @@ vectors! {
 }
 
 operations! {
-    Machine::RELAXED_SIMD;
-    FMA_F32: RelaxedFmaF32x4, f32, [1: 8 4 2 1; 2: 4 2 1;];
-    MUL_ADD_F32: MulAddF32x4, f32, [1: 8 4 2 1; 2: 4 2 1;];
-    MUL_ADD_I32: MulAddI32x4, i32, [1: 8 4 2 1; 2: 4 2 1;];
+    RELAXED_SIMD PORTABLE;
+    FMA_F32: RelaxedFmaF32x4, f32;
+    MUL_ADD_F32: MulAddF32x4, f32;
+    MUL_ADD_I32: MulAddI32x4, i32;
 }

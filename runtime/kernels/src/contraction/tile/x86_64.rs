@@ -20,7 +20,7 @@ use core::arch::x86_64::{
 
 use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::machine::Machine;
+use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 use even::{even_of_16, even_of_32, pairs_of_32, some_even_of_16, some_even_of_32};
@@ -468,18 +468,23 @@ level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gaxpy_v3 gather_v3 sc
 /// The table of an operation, for AVX2.
 macro_rules! tiles_v3 {
     ($number:ty: $v3:ident $narrow:ty) => {
-        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
-            [1: 8 4 2 1; 2: 6 4 2 1; 3: 4 2 1; 4: 2 1; 5: 1; 6: 1; 7: 1; 8: 1;], separate [1: 8 4 2 1;],
-            transposed [1: 4 2 1; 2: 4 2 1;]);
+        micro_tiles!(
+            X86_64_V3,
+            tiles! {
+                $v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3,
+                Copies { gather: gather_v3, scatter: scatter_v3 }
+            }
+        );
     };
 }
 
 /// The tables of an operation.
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
-        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 14 8 4 2 1; 2: 8 4 2 1;],
-            transposed [1: 4 2 1;]);
+        micro_tiles!(X86_64_V4, tiles! {
+            $v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4,
+            Copies { gather: gather_v4, scatter: scatter_v4 }
+        });
         tiles_v3!($number: $v3 $narrow);
     )* };
 }
