@@ -9,19 +9,15 @@
 use alloc::vec::Vec;
 
 use super::zeros::allocations;
-use super::{Affine, Counted, Nest, Nests, Schedule, Term, Test, View};
+use super::{Affine, Counted, Nest, Nests, Schedule, Term, View};
 use crate::index_map::IndexMap;
-use crate::ir::function::{Function, Positions};
+use crate::ir::function::Function;
 use crate::ir::graph::Graph;
 use crate::ir::op::Op;
-use crate::ir::value::{Block, Type, Value};
-use crate::isa::Opcode;
-use crate::trip_count::Relation;
+use crate::ir::value::{Block, Value};
 
 /// How deep the instructions are followed that compute values of two nests: trip counts are products of a few.
 const MAX_DEPTH: usize = 4;
-/// Factors of trip counts are lower, so that none which is the number of elements of some memory wraps: none has 2^48.
-const MOST_FACTOR: i64 = 1 << 15;
 
 /// The accumulators of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,13 +59,12 @@ impl Accumulators {
             }
         }
         allocated.add_others(function, nests);
-        let (dominators, positions) = (Graph::of(function).dominators(), Positions::of(function));
+        let dominators = Graph::of(function).dominators();
         let header = |at: usize| nests.found[at].loops[0].header.0;
         let writer_of = |uses: &Uses| {
             let (writer, written) = uses.writer.filter(|_| !uses.has_others)?;
             let reads_what_is_written = |(reader, read): &(usize, usize)| {
-                let pair =
-                    Pair { function, positions: &positions, nests: [&nests.found[writer], &nests.found[*reader]] };
+                let pair = Pair { function, nests: [&nests.found[writer], &nests.found[*reader]] };
                 *reader != writer
                     && dominators.dominates(header(writer), header(*reader))
                     && pair.covers([written, *read])
@@ -152,7 +147,6 @@ impl Allocated {
 /// A nest that writes, and one that reads later.
 struct Pair<'a> {
     function: &'a Function,
-    positions: &'a Positions,
     nests: [&'a Nest; 2],
 }
 
@@ -188,13 +182,11 @@ impl Pair<'_> {
             })
     }
 
-    /// Whether a loop of the reader has the trip count of one of the writer, or a lower one.
+    /// Whether a loop of the reader has the trip count of one of the writer.
     fn covers_count(&self, writer: &Counted, reader: &Counted) -> bool {
-        match (writer.constant_trip_count(), reader.constant_trip_count()) {
-            (Some(writer), Some(reader)) => return writer == reader,
-            (Some(writer), None) => return self.has_at_most(reader, writer),
-            (None, Some(reader)) => return self.has_exactly(writer, reader),
-            (None, None) => {}
+        let (of_writer, of_reader) = (writer.constant_trip_count(), reader.constant_trip_count());
+        if of_writer.is_some() || of_reader.is_some() {
+            return of_writer == of_reader;
         }
         let (a, b) = (&writer.test, &reader.test);
         (a.step, a.relation, a.ty, a.signed, writer.tested_last)
@@ -206,66 +198,6 @@ impl Pair<'_> {
                 (Some(writer), Some(reader)) => self.is_same(writer, reader),
                 _ => false,
             }
-    }
-
-    /// Whether a loop of the reader has at most `count` iterations, and its divisor is positive: it counts to a value times `count`, divided by the
-    /// value, to which a loop of the writer counts, too. That has run, so the value is positive. Where the product wraps, it is lower, and may be no
-    /// multiple of the value: so the loop has to be the first of those that one integer counts.
-    fn has_at_most(&self, reader: &Counted, count: u64) -> bool {
-        let Some([(bound, value), (1, divisor)]) = self.quotient(reader) else { return false };
-        let counts_to_it = |each: &Counted| {
-            let bound = self.multiple(&each.test.bound).filter(|_| counts_from_zero(each));
-            bound.is_some_and(|(factor, bound)| factor == 1 && self.is_same_value([bound, value], MAX_DEPTH))
-        };
-        !self.nests[1].is_counted_with_parent(reader)
-            && bound as u64 == count
-            && divisor == value
-            && self.nests[0].loops.iter().any(counts_to_it)
-    }
-
-    /// Whether a loop of the writer has `count` iterations: it counts to a multiple of a value, divided by another multiple. The value is the
-    /// trip count of another loop of the writer, which has run and has written an element in each of its iterations: neither multiple wraps.
-    fn has_exactly(&self, writer: &Counted, count: u64) -> bool {
-        let Some([(bound, value), (divisor, divided)]) = self.quotient(writer) else { return false };
-        let nest = self.nests[0];
-        let is_trip_count = |(at, each): (usize, &Counted)| {
-            counts_from_zero(each)
-                && each.divisor.is_none()
-                && self.multiple(&each.test.bound) == Some((1, value))
-                && nest
-                    .views
-                    .iter()
-                    .any(|view| view.written && view.index.constant_stride(at).is_some_and(|by| by != 0))
-        };
-        let is_product = i64::try_from(count).ok().and_then(|count| count.checked_mul(divisor)) == Some(bound);
-        is_product && divided == value && nest.loops.iter().enumerate().any(is_trip_count)
-    }
-
-    /// The bound and the divisor of one of several loops whose iterations one integer counts from zero: a positive factor each, and the value that
-    /// it multiplies.
-    fn quotient(&self, of: &Counted) -> Option<[(i64, Value); 2]> {
-        let divisor = of.divisor.as_ref().filter(|_| counts_from_zero(of))?;
-        let multiples = [self.multiple(&of.test.bound)?, self.multiple(divisor)?];
-        multiples.iter().all(|(factor, _)| (1..MOST_FACTOR).contains(factor)).then_some(multiples)
-    }
-
-    /// A form that is a multiple of one value, as the factor and the value.
-    fn multiple(&self, form: &Affine) -> Option<(i64, Value)> {
-        let [Term { coefficient, factors, iteration: None }] = form.terms() else { return None };
-        let &[mut value] = &factors[..] else { return None };
-        let mut factor = *coefficient;
-        for _ in 0..MAX_DEPTH {
-            let inst = self.positions.instruction(self.function, value);
-            let Some(Op::Eval { opcode: Opcode::MulI64, operands }) = inst.map(|inst| &inst.op) else { break };
-            let [left, right] = operands[..] else { break };
-            let (of, by) = match [left, right].map(|operand| self.function.constant_bits(operand)) {
-                [None, Some(by)] => (left, by),
-                [Some(by), None] => (right, by),
-                _ => break,
-            };
-            (value, factor) = (of, factor.checked_mul(by as i64)?);
-        }
-        Some((factor, value))
     }
 
     /// Whether loop-invariant forms are the same.
@@ -316,13 +248,6 @@ impl Pair<'_> {
             && depth != 0
             && operands.all(|(first, second)| self.is_same_value([*first, *second], depth - 1))
     }
-}
-
-/// Whether a loop's test, before each iteration, is that an integer of 64 bits which counts from zero is below the bound.
-fn counts_from_zero(each: &Counted) -> bool {
-    let Test { first, step, relation, ty, signed, .. } = &each.test;
-    (*step, *relation, *ty, *signed, each.tested_last) == (1, Relation::Less, Type::i64, true, false)
-        && first.as_constant() == Some(0)
 }
 
 #[cfg(test)]
@@ -520,45 +445,6 @@ mod tests {
         let exchanged = "  %i40:41 = vm.fma.i64 %i14:15, %i10:11, %i12:13\n";
         assert_eq!(found(&lines("", (&by_columns, index), (&by_lines, exchanged))), 0);
         assert_eq!(found(&lines("", (&by_columns, index), (&[(12, "%i2:3"), (14, "%i2:3")], index))), 0);
-    }
-
-    #[test]
-    fn trip_counts_are_compared_with_quotients() {
-        let index = "  %i40:41 = vm.fma.i64 %i12:13, %i10:11, %i14:15\n";
-        let by_lines: Lines<'_> = (&[(12, "%i42:43"), (14, "%i2:3")], index);
-        // One integer counts to a product of the columns, by which it is divided.
-        let divided = |by: &str| {
-            format!(
-                "  %i36:37 = vm.div.i64.s %i18:19, {by}\n  %i38:39 = vm.rem.i64.s %i18:19, {by}\n  \
-                 %i40:41 = vm.fma.i64 %i36:37, %i10:11, %i38:39\n"
-            )
-        };
-        let by_columns = divided("%i2:3");
-        let by_one: Lines<'_> = (&[(18, "%i32:33")], &by_columns);
-        let times = |factor: u64| format!("  %i34:35 = vm.const.i64 {factor}\n  %i32:33 = vm.mul.i64 %i2:3, %i34:35\n");
-        let of = |factor| [(by_one, by_lines), (by_lines, by_one)].map(|(a, b)| found(&lines(&times(factor), a, b)));
-        assert_eq!([of(4), of(3), of(5)], [[1, 1], [0, 0], [0, 0]]);
-        // Of another value.
-        let other = times(4).replace("%i2:3", "%i0:1");
-        assert_eq!(found(&lines(&other, by_one, by_lines)), 0);
-        assert_eq!(found(&lines(&other, by_lines, by_one)), 0);
-        let counts_to_both: Lines<'_> = (&[(18, "%i0:1"), by_lines.0[0], by_lines.0[1]], index);
-        assert_eq!(found(&lines(&other, counts_to_both, by_one)), 0);
-        // The first of each line, where no loop of the writer counts to the divisor, which may be negative.
-        let first = divided("%i0:1").replace("vm.fma.i64 %i36:37, %i10:11, %i38:39", "vm.mul.i64 %i36:37, %i10:11");
-        let first: Lines<'_> = (&[(18, "%i32:33")], &first);
-        let four: Lines<'_> = (&[(12, "%i42:43")], "  %i40:41 = vm.mul.i64 %i12:13, %i10:11\n");
-        assert_eq!(found(&lines(&other, four, first)), 0);
-        // A loop that writes to the same elements again may count to more than any memory has.
-        let again: Lines<'_> = (&[(14, "%i0:1"), (18, "%i32:33")], &first.1.replace("%i14:15", "%i16:17"));
-        assert_eq!(found(&lines(&other, again, four)), 0);
-        // By four times the columns: no other loop counts to what is multiplied.
-        let by_four = format!("{}  %i44:45 = vm.mul.i64 %i2:3, %i42:43\n", times(16));
-        let by_four_columns = divided("%i44:45");
-        let of_four: Lines<'_> = (&[(12, "%i42:43"), (14, "%i44:45")], index);
-        let by_four_columns: Lines<'_> = (&[(18, "%i32:33")], &by_four_columns);
-        let both = [(by_four_columns, of_four), (of_four, by_four_columns)];
-        assert_eq!(both.map(|(a, b)| found(&lines(&by_four, a, b))), [0, 0]);
     }
 
     /// Where a divisor does not divide the one before, as 5 and 6, the rests of both have the forms of the same loop, but are different.
