@@ -91,7 +91,7 @@ impl Layout {
     /// `most`, because several iterations have the same.
     ///
     /// Rows of vectors that are adjacent as they are stored are laid out in panels, too, if several tiles read them: a tile would read a part
-    /// of each row, which is in another page than the one before (docs/kernels.md, "Layouts of constants").
+    /// of each row, which is in another page than the one before (docs/kernels.md, "Prepacked constants").
     pub(super) fn of(loops: &[Loop], side: Side, machine: &Machine, other: OperandKind, most: usize) -> Option<Layout> {
         let operands = |of: OperandKind| if side == Side::Left { [of, other] } else { [other, of] };
         let costed = |layout: &Layout| Plan::costed(layout.loops(), machine, operands(OperandKind::Layout));
