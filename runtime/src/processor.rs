@@ -39,7 +39,7 @@ pub fn multiversioned<const TARGET_FEATURES: u8, C: Multiversion>(code: C) -> C:
 
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 mod x86_64 {
-    use core::sync::atomic::{AtomicU8, Ordering};
+    use incarnate_bytecode::target_features::of_processor;
 
     use super::{LANES, Multiversion, X86_64_V2, X86_64_V3, X86_64_V4};
 
@@ -58,34 +58,6 @@ mod x86_64 {
         (if v2 { X86_64_V2 } else { 0 }) | (if v3 { X86_64_V3 } else { 0 }) | (if v4 { X86_64_V4 } else { 0 })
     };
 
-    /// The bit that says that the levels have been detected.
-    const KNOWN: u8 = 1 << 7;
-
-    static LEVELS_OF_PROCESSOR: AtomicU8 = AtomicU8::new(0);
-
-    /// Returns the levels that the processor supports.
-    #[inline]
-    fn levels() -> u8 {
-        match LEVELS_OF_PROCESSOR.load(Ordering::Relaxed) {
-            0 => detect(),
-            levels => levels,
-        }
-    }
-
-    #[cold]
-    fn detect() -> u8 {
-        macro_rules! all {
-            ($($feature:tt)*) => { true $(&& std::arch::is_x86_feature_detected!($feature))* };
-        }
-        let v2 = all!("popcnt" "sse3" "ssse3" "sse4.1" "sse4.2");
-        let v3 = v2 && all!("avx" "avx2" "bmi1" "bmi2" "f16c" "fma" "lzcnt" "movbe");
-        let v4 = v3 && all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl");
-        let level = |has: bool, level: u8| if has { level } else { 0 };
-        let levels = KNOWN | level(v2, X86_64_V2) | level(v3, X86_64_V3) | level(v4, X86_64_V4);
-        LEVELS_OF_PROCESSOR.store(levels, Ordering::Relaxed);
-        levels
-    }
-
     /// Whether a level has a variant: it is requested, and the program is not compiled for it.
     const fn has(wanted: u8, level: u8) -> bool {
         wanted & level != 0 && level > PROGRAM
@@ -97,10 +69,10 @@ mod x86_64 {
         {
             return code.run::<LANES>();
         }
-        let levels = levels();
+        let levels = of_processor();
         #[cfg(avx512)]
         if const { has(TARGET_FEATURES, X86_64_V4) } && levels & X86_64_V4 != 0 {
-            // SAFETY: `detect` found the processor to have all features of the level.
+            // SAFETY: `of_processor` found the processor to have all features of the level.
             return unsafe { v4(code) };
         }
         if const { has(TARGET_FEATURES, X86_64_V3) } && levels & X86_64_V3 != 0 {

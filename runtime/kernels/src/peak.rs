@@ -18,12 +18,14 @@ pub fn multiply_and_add(rounds: u64) -> u64 {
 fn run(rounds: u64) -> usize {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     {
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        use incarnate_bytecode::target_features::{X86_64_V3, X86_64_V4, of_processor};
+
+        if of_processor() & X86_64_V4 != 0 {
             // SAFETY: the processor has the feature.
             black_box(unsafe { x86_64::avx512(rounds) });
             return 16;
         }
-        if std::arch::is_x86_feature_detected!("avx") && std::arch::is_x86_feature_detected!("fma") {
+        if of_processor() & X86_64_V3 != 0 {
             // SAFETY: the processor has the features.
             black_box(unsafe { x86_64::avx_fma(rounds) });
             return 8;

@@ -23,13 +23,13 @@ impl Level {
     pub(super) fn best(lanes: usize) -> Level {
         #[cfg(all(feature = "std", target_arch = "x86_64"))]
         {
-            use std::arch::is_x86_feature_detected as has;
+            use incarnate_bytecode::target_features::{X86_64_V3, X86_64_V4, of_processor};
 
-            let has_v3 = has!("avx2") && has!("fma");
-            if lanes >= Machine::X86_64_V4.lanes && has_v3 && has!("avx512f") {
+            let levels = of_processor();
+            if lanes >= Machine::X86_64_V4.lanes && levels & X86_64_V4 != 0 {
                 return Level::X86_64V4;
             }
-            if lanes >= Machine::X86_64_V3.lanes && has_v3 {
+            if lanes >= Machine::X86_64_V3.lanes && levels & X86_64_V3 != 0 {
                 return Level::X86_64V3;
             }
         }

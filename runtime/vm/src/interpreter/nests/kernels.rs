@@ -10,6 +10,7 @@ use super::super::super::buffer::Element;
 use incarnate_bytecode::ir::nest::{Element as Kind, Reduce, Reduction};
 use incarnate_bytecode::isa::{Opcode, for_each_instruction};
 use incarnate_bytecode::semantics;
+use incarnate_bytecode::target_features;
 use incarnate_kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
 
 /// The strips of a vector operation.
@@ -32,15 +33,7 @@ pub(super) type Kernel = unsafe fn(Strips);
 
 /// Whether the processor has the target features of the second set.
 pub(super) fn is_wide() -> bool {
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    return std::arch::is_x86_feature_detected!("avx2")
-        && std::arch::is_x86_feature_detected!("fma")
-        && std::arch::is_x86_feature_detected!("bmi1")
-        && std::arch::is_x86_feature_detected!("bmi2")
-        && std::arch::is_x86_feature_detected!("popcnt")
-        && std::arch::is_x86_feature_detected!("lzcnt");
-    #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
-    false
+    target_features::of_processor() & target_features::X86_64_V3 != 0
 }
 
 impl Strips {
