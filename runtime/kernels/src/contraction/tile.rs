@@ -6,6 +6,7 @@ mod ahead;
 mod gaxpy;
 pub(super) mod partial;
 pub(super) mod portable;
+mod table;
 mod transposed;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 pub(super) mod wasm32;
@@ -515,22 +516,3 @@ unsafe fn store_strip<V: Vector, const VECTORS: usize>(
         tail.store(vectors[vector], address.add(vector * V::LANES));
     }
 }
-
-/// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
-macro_rules! tiles {
-    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident $lanes:ident $gaxpy:ident, $copies:expr,
-        [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
-        transposed [$($transposed:literal: $($few:literal)*;)*]) => {
-        pub(in super::super) static $name: Tiles<$number> = Tiles {
-            machine: $machine,
-            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, 0>)),*]),*],
-            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, 1>)),*]),*],
-            separate_even: &[$(&[$(($single, $function::<$vector, $single, $separate, 2>)),*]),*],
-            transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
-            across: &[&[(8, $lanes::<$vector, 8>), (4, $lanes::<$vector, 4>), (2, $lanes::<$vector, 2>), (1, $lanes::<$vector, 1>)]],
-            gaxpy: &[(1, $gaxpy::<$vector>)],
-            copies: $copies,
-        };
-    };
-}
-pub(super) use tiles;

@@ -8,8 +8,9 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
-use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
-use crate::contraction::copy::{self, Copies, Lines};
+use super::table::{level, tiles};
+use super::{Tile, Tiles};
+use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
@@ -252,47 +253,13 @@ fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t;
     }
 }
 
-/// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_lanes::<V, ROWS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_gaxpy::<V>(tile) }
-}
-
-/// Safety: see [`Copies`].
-unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, FmaF32x4, 8>(lines) }
-}
-
-/// Safety: see [`Copies`].
-unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::scatter::<N, FmaF32x4, 8>(lines) }
-}
+level!(neon, super::FmaF32x4, 8);
 
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $vector:ty, $number:ty;)*) => { $(
         micro_tiles!(NEON, tiles! {
-            $name: $vector as $number, Machine::NEON, tile transposing across gaxpy, Copies { gather, scatter }
+            $name: $vector as $number, Machine::NEON, neon
         });
     )* };
 }

@@ -1,8 +1,9 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
-use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
+use super::table::{level, tiles};
+use super::{Tile, Tiles};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
-use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
@@ -143,47 +144,13 @@ impl<O: Arithmetic + Copy> Vector for Array<O> {
     }
 }
 
-/// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_lanes::<V, ROWS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_gaxpy::<V>(tile) }
-}
-
-/// Safety: see [`Copies`].
-unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, Array<FmaF32>, 4>(lines) }
-}
-
-/// Safety: see [`Copies`].
-unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::scatter::<N, Array<FmaF32>, 4>(lines) }
-}
+level!(arrays, super::Array<super::FmaF32>, 4);
 
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
         micro_tiles!(PORTABLE, tiles! {
-            $name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across gaxpy, Copies { gather, scatter }
+            $name: Array<$operation> as $number, Machine::PORTABLE, arrays
         });
     )* };
 }

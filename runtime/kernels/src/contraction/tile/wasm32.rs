@@ -10,8 +10,9 @@ use core::arch::wasm32::{
     v128_store64_lane, v128_xor,
 };
 
-use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
-use crate::contraction::copy::{self, Copies, Lines};
+use super::table::{level, tiles};
+use super::{Tile, Tiles};
+use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
@@ -293,49 +294,13 @@ pub(super) unsafe fn even(address: *const f32) -> v128 {
     i32x4_shuffle::<0, 2, 5, 7>(first, second)
 }
 
-/// Safety: see [`super::Run`].
-pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &Tile<V::Number>,
-) {
-    // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-pub(super) unsafe fn transposing<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-pub(super) unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_lanes::<V, ROWS>(tile) }
-}
-
-/// Safety: see [`super::Run`].
-pub(super) unsafe fn gaxpy<V: Vector>(tile: &Tile<V::Number>) {
-    // SAFETY: promised by the caller.
-    unsafe { run_gaxpy::<V>(tile) }
-}
-
-/// Safety: see [`Copies`].
-pub(super) unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, MulAddF32x4, 8>(lines) }
-}
-
-/// Safety: see [`Copies`].
-pub(super) unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe { copy::scatter::<N, MulAddF32x4, 8>(lines) }
-}
+level!(simd128, super::MulAddF32x4, 8);
 
 /// The table of an operation, with the micro-tiles of a level.
 macro_rules! operations {
     ($machine:ident $tiles:ident; $($name:ident: $vector:ty, $number:ty;)*) => { $(
         micro_tiles!($tiles, tiles! {
-            $name: $vector as $number, Machine::$machine, tile transposing across gaxpy, Copies { gather, scatter }
+            $name: $vector as $number, Machine::$machine, simd128
         });
     )* };
 }

@@ -3,11 +3,11 @@
 
 use core::arch::wasm32::{f32x4_add, f32x4_relaxed_madd, f32x4_splat, v128, v128_load, v128_store};
 
+use super::Tiles;
+use super::table::tiles;
 use super::wasm32::{
-    LANES, MulAddF32x4, MulAddI32x4, across, even, gather, gaxpy, load_some, operations, scatter, store_some, tile,
-    transposed, transposing, vectors,
+    LANES, MulAddF32x4, MulAddI32x4, even, load_some, operations, simd128, store_some, transposed, vectors,
 };
-use super::{Tiles, tiles};
 use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;

@@ -18,8 +18,9 @@ use core::arch::x86_64::{
     _mm512_unpacklo_ps,
 };
 
-use super::{Tile, Tiles, run, run_gaxpy, run_lanes, run_transposed, tiles};
-use crate::contraction::copy::{self, Copies, Lines};
+use super::table::{level, tiles};
+use super::{Tile, Tiles};
+use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
@@ -414,56 +415,8 @@ unsafe fn halves(from: *const f32, stride: isize) -> __m256 {
     }
 }
 
-/// The functions of a level, which are compiled for its features.
-macro_rules! level {
-    ($features:literal, $block:ty, $chunk:literal, $tile:ident $transposed:ident $across:ident $gaxpy:ident $gather:ident $scatter:ident) => {
-        /// Safety: see [`super::Run`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-            tile: &Tile<V::Number>,
-        ) {
-            // SAFETY: promised by the caller.
-            unsafe { run::<V, ROWS, VECTORS, STRIDE>(tile) }
-        }
-
-        /// Safety: see [`super::Run`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-            // SAFETY: promised by the caller.
-            unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
-        }
-
-        /// Safety: see [`super::Run`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
-            // SAFETY: promised by the caller.
-            unsafe { run_lanes::<V, ROWS>(tile) }
-        }
-
-        /// Safety: see [`super::Run`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $gaxpy<V: Vector>(tile: &Tile<V::Number>) {
-            // SAFETY: promised by the caller.
-            unsafe { run_gaxpy::<V>(tile) }
-        }
-
-        /// Safety: see [`Copies`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $gather<N: Copy>(lines: &Lines<'_, N>) {
-            // SAFETY: promised by the caller.
-            unsafe { copy::gather::<N, $block, $chunk>(lines) }
-        }
-
-        /// Safety: see [`Copies`], for these features.
-        #[target_feature(enable = $features)]
-        unsafe fn $scatter<N: Copy>(lines: &Lines<'_, N>) {
-            // SAFETY: promised by the caller.
-            unsafe { copy::scatter::<N, $block, $chunk>(lines) }
-        }
-    };
-}
-level!("avx512f,avx2", FmaF32x16, 16, v4 transposed_v4 across_v4 gaxpy_v4 gather_v4 scatter_v4);
-level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gaxpy_v3 gather_v3 scatter_v3);
+level!(v4, super::FmaF32x16, 16, "avx512f,avx2");
+level!(v3, super::FmaF32x8, 8, "avx2,fma");
 
 /// The table of an operation, for AVX2.
 macro_rules! tiles_v3 {
@@ -471,8 +424,7 @@ macro_rules! tiles_v3 {
         micro_tiles!(
             X86_64_V3,
             tiles! {
-                $v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3 gaxpy_v3,
-                Copies { gather: gather_v3, scatter: scatter_v3 }
+                $v3: $narrow as $number, Machine::X86_64_V3, v3
             }
         );
     };
@@ -482,8 +434,7 @@ macro_rules! tiles_v3 {
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
         micro_tiles!(X86_64_V4, tiles! {
-            $v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4 gaxpy_v4,
-            Copies { gather: gather_v4, scatter: scatter_v4 }
+            $v4: $wide as $number, Machine::X86_64_V4, v4
         });
         tiles_v3!($number: $v3 $narrow);
     )* };
