@@ -32,7 +32,7 @@
 //! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
 //! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
 //! numbers of what raced. [`contract`] runs sums of products in place of their loops, with all checks of its own. [`strips`] calls
-//! a function for vectors of a loop's iterations; [`Tiles`] are iterations of several loops, whose rows are short.
+//! a function for vectors of a loop's iterations.
 //! [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
@@ -109,7 +109,7 @@ pub use crate::vm::{
     BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Gather, Grid, GridMut, Limits, List, Misses, Module,
     Native, NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
-pub use crate::vm::{TILE, Tiles, keep_iteration_order, settle_memory, settled};
+pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};

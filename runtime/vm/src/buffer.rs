@@ -28,9 +28,7 @@ mod sip_hash;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements, FactorSource};
 pub use contraction::{Computed, Contract, Extended, One, View};
-pub use elements::{
-    Element, Gather, Grid, GridMut, Misses, Number, TILE, Tile, Tiles, keep_iteration_order, settle_memory, settled,
-};
+pub use elements::{Element, Gather, Grid, GridMut, Misses, Number, keep_iteration_order, settle_memory, settled};
 pub(crate) use elements::{elements_of, is_element};
 pub use layouts::ConstantBytes;
 pub(crate) use region::{Reach, Region};

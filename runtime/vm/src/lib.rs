@@ -85,7 +85,7 @@ pub use borrowed::{BorrowedRef, MaybeOwned};
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{
     Buffer, Computed, ConstantBytes, Contract, Element, Extended, Gather, Grid, GridMut, Misses, Number, One, Scalar,
-    TILE, Tile, Tiles, View, keep_iteration_order, settle_memory, settled,
+    View, keep_iteration_order, settle_memory, settled,
 };
 pub use byte_size::parse_byte_size;
 pub use call::{CallBuffer, CallReader, CallValues};

@@ -15,11 +15,9 @@ use super::region::{Reach, Region};
 use crate::Ref;
 
 mod gather;
-mod tiles;
 
 pub use gather::{Gather, Misses};
 pub(crate) use gather::{elements_of, is_element};
-pub use tiles::{TILE, Tile, Tiles};
 
 mod sealed {
     /// Ensures that only this module implements [`super::Element`].

@@ -191,7 +191,6 @@ impl Writer<'_, '_, '_> {
         let label = &self.label;
         let iterations = match self.way(strips) {
             Way::Strips => self.checked_iterations(self.strips(strips)?),
-            Way::Tiles => self.tiles(strips)?,
             Way::Loops => {
                 self.stays_in_function();
                 let iterations = self.iterations(0)?;

@@ -15,8 +15,8 @@ mod passed;
 mod plans;
 mod reduction;
 mod remarks;
+mod rows;
 mod strips;
-mod tiles;
 mod variants;
 
 use std::collections::HashSet;

@@ -12,7 +12,6 @@ use quote::{format_ident, quote};
 use super::super::values::type_of;
 use super::emit::{Writer, count, element, grid, index};
 use super::passed::Passed;
-use super::tiles::LONG_ROW;
 
 /// The variables of the strip that is being emitted.
 #[derive(Default)]
@@ -25,8 +24,6 @@ pub(super) struct Tile {
 pub(super) enum Way {
     /// A function for some strips of any width.
     Strips,
-    /// Tiles of several rows.
-    Tiles,
     /// The loops as they are: LLVM vectorises them.
     Loops,
 }
@@ -111,7 +108,6 @@ impl Writer<'_, '_, '_> {
             _ if !self.nest.gathers.is_empty() => Way::Loops,
             _ if self.is_reduction(strips) => Way::Strips,
             Some(LEAST_STRIP..) if is_vectors() && self.can_be_function(strips) => Way::Strips,
-            Some(..LONG_ROW) if !self.only_copies(strips) => Way::Tiles,
             _ => Way::Loops,
         }
     }

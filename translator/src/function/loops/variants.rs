@@ -15,7 +15,7 @@ use super::passed::Passed;
 const DIVIDED: u64 = 100_000;
 
 impl Writer<'_, '_, '_> {
-    /// Whether the iterations of strips, or of tiles, have variants of their own. References cannot be captured.
+    /// Whether the iterations of strips have variants of their own. References cannot be captured.
     pub(super) fn has_variants(&self, strips: &Strips) -> bool {
         let is_worthwhile = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
         self.nest.gathers.is_empty()

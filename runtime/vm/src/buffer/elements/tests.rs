@@ -71,6 +71,15 @@ fn parts_begin_at_their_first_iteration() {
 }
 
 #[test]
+fn grids_are_the_same_where_all_elements_are() {
+    let reference = numbers(100);
+    let one = grid_mut::<i32, 1>(&reference, 1, [(5, 2)]).unwrap();
+    assert!(one.is_same(&grid(&reference, 1, [(5, 2)]).unwrap()));
+    assert!(!one.is_same(&grid(&reference, 2, [(5, 2)]).unwrap()));
+    assert!(!one.is_same(&grid(&reference, 1, [(5, 3)]).unwrap()));
+}
+
+#[test]
 fn subgrids_are_the_parts_of_all_loops() {
     let reference = numbers(24);
     let matrix = grid_mut::<i32, 2>(&reference, 0, [(4, 6), (5, 1)]).unwrap();
