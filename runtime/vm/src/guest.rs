@@ -10,7 +10,8 @@
 //! indivisibly, in vector instructions too. What was copied is a value like any other: the compiler knows nothing of its
 //! origin and cannot take it to be uninitialised.
 //!
-//! Elsewhere, and under Miri and ThreadSanitizer, which check them, they are the atomic accesses themselves. docs/memory.md has the costs.
+//! Elsewhere, and under Miri and ThreadSanitizer, which check them, they are the atomic accesses themselves, which compilers do not
+//! vectorise.
 #![allow(unsafe_code, reason = "copies between raw addresses; see above")]
 
 use core::mem::MaybeUninit;
