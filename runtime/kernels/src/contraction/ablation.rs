@@ -1,9 +1,19 @@
 //! Special forms that can be switched off, to measure what each is worth: `benches/ablation`.
 
-/// A form of plans, tiles or copies without which contractions are correct, and take more time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "some forms exist on some targets only")]
-pub(super) enum Form {
+macro_rules! forms {
+    ($(#[doc = $text:literal] $name:ident,)*) => {
+        /// A form of plans, micro-tiles or copies without which contractions are correct, and take more time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(dead_code, reason = "some forms exist on some targets only")]
+        pub(super) enum Form {
+            $(#[doc = $text] $name,)*
+        }
+
+        #[cfg(ablation)]
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+forms! {
     /// One row with many columns: eight rows of a matrix are added to sums in memory.
     Gaxpy,
     /// Vectors of every second element, for rows with a B of their own.
@@ -64,10 +74,14 @@ impl Form {
 #[cfg(ablation)]
 impl Form {
     /// Returns false for the form that the variable INCARNATE_WITHOUT names.
+    #[inline(always)]
     pub(super) fn is_used(self) -> bool {
         use std::sync::OnceLock;
-        static WITHOUT: OnceLock<std::string::String> = OnceLock::new();
-        let without = WITHOUT.get_or_init(|| std::env::var("INCARNATE_WITHOUT").unwrap_or_default());
-        without.is_empty() || *without != std::format!("{self:?}")
+        static WITHOUT: OnceLock<usize> = OnceLock::new();
+        let position = || {
+            let without = std::env::var("INCARNATE_WITHOUT").unwrap_or_default();
+            NAMES.iter().position(|name| *name == without).unwrap_or(NAMES.len())
+        };
+        *WITHOUT.get_or_init(position) != self as usize
     }
 }
