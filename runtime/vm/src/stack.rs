@@ -79,7 +79,8 @@ enum Metering {
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
 pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
 
-/// The most iterations of a loop nest that runs at once: a few seconds.
+/// The most instructions of a loop nest that runs at once, which take a few seconds as vector operations; of a call without limits, the most
+/// iterations.
 const LONGEST_NEST: u64 = 1 << 32;
 
 /// Module calls that may nest on the host's stack; calls within one module do not nest there.
@@ -260,12 +261,13 @@ impl Stack {
         self.fuel.charge(units)
     }
 
-    /// Takes the steps of a loop nest of translated code, which runs without checking the time; false if they do not last,
-    /// or are so many that the time must be checked in between.
+    /// Takes the steps of a loop nest, which runs without checking the time; false if they do not last, or if iterations of so many
+    /// instructions take so long that the time must be checked in between.
     #[inline]
-    pub fn take_steps(&mut self, steps: usize) -> bool {
+    pub fn take_steps(&mut self, steps: usize, instructions: usize) -> bool {
         let steps = steps as u64;
-        steps <= LONGEST_NEST && self.charge(steps).is_ok()
+        let each = if self.fuel.is_limited() { instructions.max(1) as u64 } else { 1 };
+        steps.saturating_mul(each) <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
     /// Gives back what [`Stack::take_steps`] has taken for a loop nest that could not end: its loops take their own.
@@ -425,5 +427,19 @@ mod tests {
         unlimited.charge(1 << 60).unwrap();
         unlimited.iterations().spend().unwrap();
         unlimited.spend_fuel().unwrap();
+    }
+
+    #[test]
+    fn nests_of_long_iterations_run_a_time() {
+        let most = LONGEST_NEST as usize;
+        let taken = |limits: Limits, steps: usize, instructions: usize| {
+            let mut stack = Stack::new(limits);
+            stack.begin_call();
+            stack.take_steps(steps, instructions)
+        };
+        let limited = || Limits { fuel: Some(u64::MAX / 2), ..Limits::default() };
+        assert!(taken(limited(), most, 1) && taken(limited(), most / 64, 64) && taken(limited(), most, 0));
+        assert!(!taken(limited(), most + 1, 1) && !taken(limited(), most / 64 + 1, 64));
+        assert!(taken(Limits::default(), most, 64) && !taken(Limits::default(), most + 1, 1));
     }
 }

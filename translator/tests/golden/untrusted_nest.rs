@@ -14,7 +14,7 @@ pub fn matvec(
         if !support::contract!(
             MulAddF32, (input2, 0), (input0, 0), (input1, 0), [(count0, 1, 16, 0),
             (count1, 0, 1, 1)], stack.take_steps(count0.saturating_mul(count1
-            .saturating_add(1)))
+            .saturating_add(1)), 1)
         ) {
             break 'nest0;
         }

@@ -163,7 +163,13 @@ impl Writer<'_, '_, '_> {
         // Without the steps, the original loop takes those that are left, and fails.
         let permitted = self.emitter.analysis.untrusted.then(|| {
             let steps = self.steps(0);
-            quote!(stack.take_steps(#steps))
+            // A kernel runs a contraction.
+            let instructions = match schedule {
+                Schedule::Contraction(_) | Schedule::Zeros => 1,
+                _ => self.nest.instructions().count(),
+            };
+            let instructions = Literal::usize_unsuffixed(instructions);
+            quote!(stack.take_steps(#steps, #instructions))
         });
         let steps = permitted.as_ref().map(|permitted| quote!(if !#permitted { break #label; }));
         match schedule {

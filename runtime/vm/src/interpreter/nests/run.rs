@@ -28,17 +28,18 @@ pub(in super::super) struct Frame<'a> {
     pub(in super::super) refs: &'a [Ref],
 }
 
-/// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps. Returns those that
+/// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps, each of some
+/// instructions. Returns those that
 /// were taken although the plain code must run.
 pub(in super::super) fn run(
     nest: &Nest,
     frame: &mut Frame<'_>,
     scratch: &mut Scratch,
-    permitted: impl FnOnce(usize) -> bool,
+    permitted: impl FnOnce(usize, usize) -> bool,
 ) -> usize {
     let mut taken = 0;
-    let permitted = |steps: usize| {
-        let is_permitted = permitted(steps);
+    let permitted = |steps: usize, instructions: usize| {
+        let is_permitted = permitted(steps, instructions);
         taken = if is_permitted { steps } else { 0 };
         is_permitted
     };
@@ -51,7 +52,7 @@ fn attempt(
     nest: &Nest,
     frame: &mut Frame<'_>,
     Scratch { scalars, known, memory }: &mut Scratch,
-    permitted: impl FnOnce(usize) -> bool,
+    permitted: impl FnOnce(usize, usize) -> bool,
 ) -> Option<bool> {
     scalars::compute(nest, frame.words, scalars)?;
     let values = Values { scalars };
@@ -82,7 +83,12 @@ fn attempt(
         let stored = nest.views.iter().zip(&regions).filter(|(view, _)| view.is_written).map(|(_, region)| region);
         gathered.push(gather::Elements::of(frame.buffer(each.source)?, each.element, stored)?);
     }
-    let permitted = || permitted(known.steps);
+    // A kernel runs a contraction.
+    let instructions = match &nest.work {
+        Work::Contraction { .. } | Work::Nothing => 1,
+        Work::Reduction(..) | Work::Strips(_) => nest.loops.iter().map(|counted| counted.instructions).sum(),
+    };
+    let permitted = || permitted(known.steps, instructions as usize);
     let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
         Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
