@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use incarnate_runtime::bytecode::{assemble as assemble_text, open_regular_file};
@@ -22,13 +22,18 @@ pub(super) struct AssembleArguments {
 }
 
 pub(super) fn assemble(arguments: &AssembleArguments, out: &mut Console) -> Result<Verdict> {
-    let (source, target) = (&arguments.file, &arguments.output);
+    let source = &arguments.file;
     let mut text = String::new();
     open_regular_file(source)?
         .read_to_string(&mut text)
         .map_err(|error| Error::from(error).context(format!("reading '{}'", source.display())))?;
     let file = assemble_text(&text).context(|| format!("'{}'", source.display()))?;
-    fs::write(target, &file).map_err(|error| Error::from(error).context(format!("writing '{}'", target.display())))?;
+    write_module(&arguments.output, &file, out)
+}
+
+/// Writes a module file, and prints its name and size.
+pub(super) fn write_module(target: &Path, file: &[u8], out: &mut Console) -> Result<Verdict> {
+    fs::write(target, file).map_err(|error| Error::from(error).context(format!("writing '{}'", target.display())))?;
     writeln!(out, "{} ({} bytes)", target.display(), file.len()).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
 }

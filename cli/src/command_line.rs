@@ -16,9 +16,9 @@ use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
-    compile::CompileArguments, compile::CompilerArguments, compile::compile_models, diff::DiffArguments,
-    dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments,
-    translate::TranslateArguments, web::WebArguments,
+    compile::CompileArguments, compile::CompilerArguments, compile::compile_models, convert::ConvertArguments,
+    diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments,
+    parameters::ParametersArguments, translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -57,6 +57,9 @@ pub(super) enum Command {
     /// Assemble a module file from text in the form of `dump --output=disassembly`.
     #[command(after_help = examples::ASSEMBLE)]
     Assemble(AssembleArguments),
+    /// Convert a module of IREE's first bytecode format (BMOD, early 2020) to a module of today.
+    #[command(after_help = examples::CONVERT)]
+    Convert(ConvertArguments),
     /// Print the differences between two modules.
     #[command(after_help = examples::DIFF)]
     Diff(DiffArguments),

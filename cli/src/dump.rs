@@ -192,14 +192,7 @@ impl fmt::Display for Metadata<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let module = self.0;
         heading(f, &format!("@{} : version {}", Escaped(module.name()), module.version()))?;
-        if !module.is_first_generation() {
-            writeln!(
-                f,
-                "Bytecode: version {}.{}",
-                module.bytecode_version() >> 16,
-                module.bytecode_version() & 0xFFFF
-            )?;
-        }
+        writeln!(f, "Bytecode: version {}.{}", module.bytecode_version() >> 16, module.bytecode_version() & 0xFFFF)?;
         writeln!(f, "Generation: {}", Escaped(&module.provenance().to_string()))?;
         writeln!(f, "Requirements: {}\n", requirements(module.requirements()))?;
         write_links(f, module)?;

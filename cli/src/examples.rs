@@ -34,11 +34,11 @@ pub(super) const DIFF: &str = "The exit status is 0 if the modules are equal and
 Examples:
   incarnate diff before.vmfb after.vmfb --brief";
 
-pub(super) const ASSEMBLE: &str =
-    "A text whose first line is `//! generation BMOD` makes a file of the first generation.
-
-Examples:
+pub(super) const ASSEMBLE: &str = "Examples:
   incarnate assemble model.vmasm -o model.vmfb";
+
+pub(super) const CONVERT: &str = "Examples:
+  incarnate convert old.bmod -o new.vmfb";
 
 pub(super) const TRANSLATE: &str = "Examples:
   incarnate translate model.vmfb -o src/model.rs
@@ -84,6 +84,7 @@ mod tests {
             super::CHECK,
             super::DUMP,
             super::ASSEMBLE,
+            super::CONVERT,
             super::DIFF,
             super::TRANSLATE,
             super::BUILD,

@@ -14,6 +14,8 @@ mod command_line;
 mod compile;
 mod console;
 #[cfg(feature = "cli")]
+mod convert;
+#[cfg(feature = "cli")]
 mod copies;
 mod devices;
 #[cfg(feature = "cli")]
@@ -103,6 +105,7 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
         Command::Assemble(arguments) => assemble::assemble(arguments, out),
+        Command::Convert(arguments) => convert::convert(arguments, out),
         Command::Diff(arguments) => diff::diff(arguments, out),
         Command::Completions(arguments) => manual::completions(arguments, CommandLine::command(), out),
         Command::Man(arguments) => manual::man(arguments, CommandLine::command(), out),

@@ -86,7 +86,9 @@ fn folder() -> Scratch {
         fs::copy(fixtures.join(name), folder.join(name)).expect("a module");
     }
     fs::write(folder.join("mul.mlir"), "module {}").expect("a model");
-    symlink(root().join("tests"), folder.join("tests")).expect("a link");
+    for name in ["bmod", "tests"] {
+        symlink(root().join(name), folder.join(name)).expect("a link");
+    }
     let programs = folder.join("programs");
     fs::create_dir(&programs).expect("a folder");
     symlink(PROGRAM, programs.join("incarnate")).expect("a link");

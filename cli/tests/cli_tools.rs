@@ -96,7 +96,7 @@ fn differences_are_told() {
 
 #[test]
 fn completions_and_manual_cover_all_commands() {
-    let commands = ["run", "bench", "check", "dump", "translate", "diff", "parameters", "build"];
+    let commands = ["run", "bench", "check", "dump", "translate", "convert", "diff", "parameters", "build"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]);
         assert!(commands.iter().all(|command| text.contains(command)), "{shell}");
@@ -114,14 +114,25 @@ fn completions_and_manual_cover_all_commands() {
 }
 
 #[test]
-fn modules_of_both_formats_are_assembled_from_text() {
+fn modules_of_the_first_format_are_converted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().join("converted.vmfb").display().to_string();
+    let written = printed(&["convert", "../../bmod/tests/model.bmod", "-o", &target]);
+    assert_eq!(written, format!("{target} (6528 bytes)\n"));
+    let kept = fs::read("../tests/models/converted/vm.vmfb").expect("the model");
+    assert!(fs::read(&target).expect("the file") == kept);
+    assert!(printed(&["run", &target, "--function=add_i32", "--input=7", "--input=3"]).ends_with("i32=10\n"));
+    assert!(printed(&["dump", &target]).contains("vm.call @hal.devices.count"));
+    let source = folder.path().join("converted.rs").display().to_string();
+    printed(&["translate", &target, "-o", &source]);
+    let (code, _, error) = incarnate(&["convert", "converted/vm.vmfb", "-o", &target]);
+    assert_eq!((code, error.lines().count()), (Some(1), 1), "{error}");
+    assert!(error.contains("'converted/vm.vmfb': INVALID_ARGUMENT; the file is not a BMOD file"), "{error}");
+}
+
+#[test]
+fn modules_of_older_versions_are_assembled_from_text() {
     let folder = tempfile::tempdir().expect("a folder").keep();
-    let target = folder.join("first.module").display().to_string();
-    printed(&["assemble", "first_generation/model.vmasm", "-o", &target]);
-    let (made, kept) = (fs::read(&target), fs::read("../tests/models/first_generation/bmod.module"));
-    assert_eq!(made.expect("the file"), kept.expect("the model"));
-    let text = printed(&["dump", "first_generation/bmod.module", "--output=metadata"]);
-    assert!(text.contains("Generation: BMOD, the first generation (compilers of early 2020)\n"), "{text}");
     let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=metadata"]);
     assert!(text.contains("Generation: bytecode 15.0 (compilers 3.0 to 3.9)\n"), "{text}");
     // The text of an older module assembles into a current one.

@@ -64,6 +64,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("weights.pkl", padded(b"\x80\x04\x95"), "a Python pickle"),
         ("model.h5", padded(b"\x89HDF\r\n\x1a\n"), "an HDF5 file"),
         ("model.tflite", padded(b"\x1c\0\0\0TFL3"), "a TensorFlow Lite model"),
+        ("old.bmod", model("../../bmod/tests/model.bmod"), "(BMOD): `incarnate convert FILE -o OUT` converts it"),
         ("saved_model.pb", b"\x08\x01\x12\x05graph".to_vec(), "a TensorFlow SavedModel"),
         ("empty.vmfb", Vec::new(), "an empty file"),
         ("zeros.vmfb", vec![0; 500], "a file of zeros: was a download cut off?"),

@@ -20,25 +20,6 @@
 #[rustfmt::skip]
 pub mod bytecode_module;
 
-/// Accessors and builders of `schemas/bmod.fbs`.
-#[allow(
-    unsafe_code,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    mismatched_lifetime_syntaxes,
-    non_camel_case_types,
-    non_snake_case,
-    non_upper_case_globals,
-    rust_2018_idioms,
-    unreachable_pub,
-    unsafe_op_in_unsafe_fn,
-    unused_imports,
-    reason = "made by flatc; what it relies on is the verification that every safe entry point runs first"
-)]
-#[rustfmt::skip]
-pub mod bmod;
-
 /// Accessors and builders of `schemas/vulkan_executable.fbs`.
 #[allow(
     unsafe_code,

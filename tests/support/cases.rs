@@ -100,9 +100,9 @@ fn is_runnable(module: &Path) -> bool {
     foreign.is_none()
 }
 
-/// Returns true if a file is a module, current or of the first generation.
+/// Returns true if a file is a module.
 fn is_module(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "vmfb" || extension == "module")
+    path.extension().is_some_and(|extension| extension == "vmfb")
 }
 
 fn read_model(folder: PathBuf) -> Model {

@@ -201,7 +201,7 @@ fn modules(models: &Path) -> Vec<PathBuf> {
         let model = model.unwrap().path();
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
-            let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module"));
+            let files = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb"));
             let is_foreign = |path: &PathBuf| {
                 native::foreign_formats(&fs::read(path).unwrap(), architecture(), system_libraries()).is_some()
             };

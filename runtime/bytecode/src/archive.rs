@@ -11,7 +11,7 @@
 //! - at the next multiple of 64 bytes from the start of the file, external constants, each aligned as it needs;
 //! - optionally the directory of the ZIP archive.
 //!
-//! Everything is little-endian. A file of the first generation is a FlatBuffer with the identifier `BMOD` and nothing else.
+//! Everything is little-endian.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -19,7 +19,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::bmod;
 use super::contents::{Contents, SEGMENT_ALIGNMENT};
 use super::foreign;
 use super::read::{u16_at, u32_at};
@@ -36,8 +35,6 @@ const SIZE_PREFIX_LENGTH: usize = 4;
 const IDENTIFIER_OFFSET: usize = 4;
 /// File identifier of a bytecode module.
 pub const FILE_IDENTIFIER: &[u8; 4] = b"IREE";
-/// File identifier of the first generation, and its position: such files have no size prefix.
-const FIRST_GENERATION: (Range<usize>, &[u8; 4]) = (4..8, b"BMOD");
 
 /// A module file that has been divided into its parts. Cheap to clone; shares the bytes.
 #[derive(Clone, Debug)]
@@ -53,14 +50,6 @@ pub struct Archive {
     sealed_start: usize,
     /// Where offsets of external constants count from, within the contents.
     rodata_base: usize,
-    /// The original module of a file of the first generation; the contents are its conversion.
-    origin: Option<Arc<bmod::Origin>>,
-}
-
-/// Whether bytes are a file of the first generation.
-fn is_first_generation(file: &[u8]) -> bool {
-    let (range, wanted) = FIRST_GENERATION;
-    file.get(range).is_some_and(|identifier| identifier == wanted)
 }
 
 impl Archive {
@@ -93,11 +82,6 @@ impl Archive {
 
     /// Divides a file that begins with `head`.
     fn divided(contents: Arc<Contents>, range: Range<usize>, head: &[u8]) -> Result<Archive> {
-        if is_first_generation(head) {
-            let (contents, origin) = bmod::open(&contents.bytes(range)?)?;
-            let opened = Archive::new(Arc::new(contents))?;
-            return Ok(Archive { origin: Some(Arc::new(origin)), ..opened });
-        }
         let start = zip_header_length(head)?;
         let size = range.len().checked_sub(start).filter(|rest| *rest >= SIZE_PREFIX_LENGTH);
         let size = size.and_then(|_| contents.array_at(range.start + start)).ok_or_else(|| too_short(range.len()))?;
@@ -112,7 +96,7 @@ impl Archive {
         let flatbuffer = range.start + start..range.start + data + length;
         let rodata_base = range.start.saturating_add((data + length).next_multiple_of(SEGMENT_ALIGNMENT));
         let (sealed, sealed_start) = seal(&contents, flatbuffer.clone())?;
-        let archive = Archive { contents, range, flatbuffer, sealed, sealed_start, rodata_base, origin: None };
+        let archive = Archive { contents, range, flatbuffer, sealed, sealed_start, rodata_base };
         let identifier = SIZE_PREFIX_LENGTH + IDENTIFIER_OFFSET;
         match archive.flatbuffer().get(identifier..identifier + FILE_IDENTIFIER.len()) {
             Some(identifier) if identifier == FILE_IDENTIFIER => Ok(archive),
@@ -126,12 +110,7 @@ impl Archive {
         }
     }
 
-    /// What a file of the first generation held.
-    pub(super) fn origin(&self) -> Option<&bmod::Origin> {
-        self.origin.as_deref()
-    }
-
-    /// The bytes that the archive lies in; for a file of the first generation, those of its conversion.
+    /// The bytes that the archive lies in.
     #[must_use]
     pub fn contents(&self) -> &Arc<Contents> {
         &self.contents

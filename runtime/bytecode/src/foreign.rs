@@ -50,6 +50,8 @@ const WORDS: &[(&str, &str)] = &[
 const SAFETENSORS: (usize, &[u8]) = (4, b"\0\0\0\0{");
 /// The position and the text of TensorFlow Lite's identifier.
 const TENSORFLOW_LITE: (usize, &[u8]) = (4, b"TFL3");
+/// The position and the text of the identifier of IREE's first format.
+const BMOD: (usize, &[u8]) = (4, b"BMOD");
 /// The position and the text of the identifier of archives of tar.
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
@@ -76,6 +78,9 @@ pub fn kind_of(start: &[u8]) -> Option<&'static str> {
     }
     if has(TENSORFLOW_LITE) {
         return Some("a TensorFlow Lite model: `iree-import-tflite` makes MLIR of it, which `incarnate compile` takes");
+    }
+    if has(BMOD) {
+        return Some("a module of early 2020 (BMOD): `incarnate convert FILE -o OUT` converts it");
     }
     if has(TAR) {
         return Some("an archive of tar");
@@ -130,6 +135,7 @@ mod tests {
         assert!(named(b"\nmodule {\n}", "MLIR text") && named(b"#attr = {", "a text file"));
         assert!(named(b"// x\nvm.module @m {", "assemble") && named(b"Hello \xc3", "a text file"));
         assert!(named(&[0; 30], "zeros") && named(b"\x1c\0\0\0TFL3", "TensorFlow Lite"));
+        assert!(named(b"\x18\0\0\0BMOD", "incarnate convert"));
         assert!(named(&[8, 1, 0x12, 7], "SavedModel") && named(b"PK\x03\x04\x14\0", "ZIP"));
         assert_eq!(kind_of(b"\x10\0\0\0IREE\0"), None);
     }

@@ -19,7 +19,6 @@
 //! |---|---|
 //! | `std` | reading of files, and the floating-point functions of the standard library |
 //! | `text` | [`assemble`] and [`disassemble`] |
-//! | `bmod` | files of the first generation of the format; with `text` |
 //! | `ir` | [`ir`] |
 //!
 //! ```
@@ -52,11 +51,6 @@ pub mod abi;
 mod archive;
 #[cfg(feature = "text")]
 mod assembler;
-#[cfg(feature = "bmod")]
-mod bmod;
-#[cfg(not(feature = "bmod"))]
-#[path = "bmod/absent.rs"]
-mod bmod;
 mod budget;
 mod calling_convention;
 mod contents;
@@ -93,7 +87,8 @@ mod value_names;
 mod verified;
 mod verifier;
 #[cfg(feature = "text")]
-mod writer;
+#[doc(hidden)]
+pub mod writer;
 
 pub use archive::{Archive, FILE_IDENTIFIER};
 #[cfg(feature = "text")]

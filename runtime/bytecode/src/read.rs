@@ -1,5 +1,7 @@
 //! Checked little-endian reads from bytes of any alignment.
 
+pub use crate::module::tables::{Reader, Table, Text, VectorRange};
+
 /// The `N` bytes at a position, if they are all there.
 #[inline]
 pub fn array_at<const N: usize>(bytes: &[u8], position: usize) -> Option<[u8; N]> {

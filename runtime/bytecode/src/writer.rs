@@ -18,49 +18,49 @@ const FUNCTION_ALIGNMENT: usize = 8;
 
 /// An imported function to be written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ImportSource {
-    pub(super) full_name: String,
-    pub(super) calling_convention: String,
-    pub(super) optional: bool,
+pub struct ImportSource {
+    pub full_name: String,
+    pub calling_convention: String,
+    pub optional: bool,
 }
 
 /// A dependency to be written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DependencySource {
-    pub(super) name: String,
-    pub(super) minimum_version: u32,
-    pub(super) optional: bool,
+pub struct DependencySource {
+    pub name: String,
+    pub minimum_version: u32,
+    pub optional: bool,
 }
 
 /// A function to be written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FunctionSource {
-    pub(super) calling_convention: Option<String>,
-    pub(super) attributes: Vec<(String, String)>,
-    pub(super) bytecode: Vec<u8>,
-    pub(super) requirements: u32,
-    pub(super) block_count: u16,
-    pub(super) i32_register_count: u16,
-    pub(super) ref_register_count: u16,
+pub struct FunctionSource {
+    pub calling_convention: Option<String>,
+    pub attributes: Vec<(String, String)>,
+    pub bytecode: Vec<u8>,
+    pub requirements: u32,
+    pub block_count: u16,
+    pub i32_register_count: u16,
+    pub ref_register_count: u16,
 }
 
 /// A module to be written. Nothing is checked but what cannot be written at all.
 #[derive(Clone, Debug)]
-pub(super) struct ModuleSource {
-    pub(super) name: String,
-    pub(super) version: u32,
-    pub(super) bytecode_version: u32,
-    pub(super) requirements: u32,
-    pub(super) attributes: Vec<(String, String)>,
-    pub(super) types: Vec<String>,
-    pub(super) dependencies: Vec<DependencySource>,
-    pub(super) imports: Vec<ImportSource>,
+pub struct ModuleSource {
+    pub name: String,
+    pub version: u32,
+    pub bytecode_version: u32,
+    pub requirements: u32,
+    pub attributes: Vec<(String, String)>,
+    pub types: Vec<String>,
+    pub dependencies: Vec<DependencySource>,
+    pub imports: Vec<ImportSource>,
     /// Names and ordinals of their functions.
-    pub(super) exports: Vec<(String, u32)>,
-    pub(super) functions: Vec<FunctionSource>,
-    pub(super) rodata: Vec<Vec<u8>>,
-    pub(super) global_bytes: u32,
-    pub(super) global_ref_count: u32,
+    pub exports: Vec<(String, u32)>,
+    pub functions: Vec<FunctionSource>,
+    pub rodata: Vec<Vec<u8>>,
+    pub global_bytes: u32,
+    pub global_ref_count: u32,
 }
 
 impl Default for ModuleSource {
@@ -90,7 +90,7 @@ impl ModuleSource {
     /// The module's file: a FlatBuffer with its size prefix, and behind it the constants, each aligned to 64 bytes.
     ///
     /// Fails with `RESOURCE_EXHAUSTED` if everything but the constants takes more than 1 GiB.
-    pub(super) fn write(&self) -> Result<Vec<u8>> {
+    pub fn write(&self) -> Result<Vec<u8>> {
         self.check_size()?;
         let mut builder = Builder::new();
         let (bytecode, descriptors) = self.bytecode();
@@ -161,8 +161,12 @@ impl ModuleSource {
     /// Refuses what the FlatBuffer's builder would panic at.
     fn check_size(&self) -> Result<()> {
         let attributes = |rows: &[(String, String)]| rows.iter().map(|(a, b)| a.len() + b.len() + 64).sum::<usize>();
+        let function = |row: &FunctionSource| {
+            let convention = row.calling_convention.as_ref().map_or(0, String::len);
+            row.bytecode.len() + convention + attributes(&row.attributes) + 128
+        };
         let size = attributes(&self.attributes)
-            + self.functions.iter().map(|row| row.bytecode.len() + attributes(&row.attributes) + 128).sum::<usize>()
+            + self.functions.iter().map(function).sum::<usize>()
             + self.types.iter().map(|text| text.len() + 64).sum::<usize>()
             + self.imports.iter().map(|row| row.full_name.len() + row.calling_convention.len() + 128).sum::<usize>()
             + self.exports.iter().map(|(name, _)| name.len() + 64).sum::<usize>()

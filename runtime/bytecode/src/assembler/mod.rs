@@ -7,7 +7,7 @@ mod directives;
 mod fields;
 mod floats;
 mod instructions;
-pub(super) mod span;
+mod span;
 #[cfg(test)]
 mod tests;
 
@@ -18,8 +18,6 @@ use alloc::vec::Vec;
 
 use span::{Span, without_comment};
 
-#[cfg(feature = "bmod")]
-use super::bmod;
 use super::calling_convention::CallingConvention;
 use super::fields::Derived;
 use super::isa::{INSTRUCTIONS, InstructionInfo, Opcode};
@@ -30,13 +28,7 @@ use crate::Result;
 ///
 /// Fails with `INVALID_ARGUMENT` on the first error of the text, with line and column in the message, both counted from 1
 /// (columns in bytes), and with `RESOURCE_EXHAUSTED` if the module gets too large for its format.
-///
-/// A text whose first line is `//! generation BMOD` describes a file of the first generation.
 pub fn assemble(source: &str) -> Result<Vec<u8>> {
-    #[cfg(feature = "bmod")]
-    if bmod::is_bmod_text(source) {
-        return bmod::assemble(source);
-    }
     let mut assembler = Assembler::new();
     let mut last = Span { text: "", line: 1, column: 0 };
     for (index, text) in source.lines().enumerate() {

@@ -16,7 +16,6 @@ use alloc::string::String;
 
 use names::Names;
 
-use super::bmod;
 use super::fields::Derived;
 use super::module::{Module, Requirements};
 use super::quoting::{quoted, symbol};
@@ -24,9 +23,6 @@ use super::quoting::{quoted, symbol};
 /// The text of a module. Cannot fail: functions that cannot be decoded end in a comment that says so.
 #[must_use]
 pub fn disassemble(module: &Module) -> String {
-    if let Some(origin) = module.archive().origin() {
-        return origin.text();
-    }
     let mut printer = Printer::new(module);
     printer.header();
     for ordinal in 0..module.function_count() {
@@ -45,27 +41,20 @@ pub fn disassemble_function(module: &Module, ordinal: u32) -> Option<String> {
 /// Disassembles single functions of a module. It finds the names of all functions once.
 pub struct Disassembler<'m> {
     printer: Printer<'m>,
-    /// Prints a module of the first generation.
-    origin: Option<bmod::Printer<'m>>,
 }
 
 impl<'m> Disassembler<'m> {
     /// Creates a disassembler of a module's functions.
     #[must_use]
     pub fn new(module: &'m Module) -> Disassembler<'m> {
-        let origin = module.archive().origin().map(bmod::Origin::printer);
-        Disassembler { printer: Printer::new(module), origin }
+        Disassembler { printer: Printer::new(module) }
     }
 
     /// The text of a function; `None` if the module has no function of that ordinal.
     pub fn function(&mut self, ordinal: u32) -> Option<String> {
-        let Disassembler { printer, origin } = self;
-        printer.module.function(ordinal)?;
-        if let Some(origin) = origin {
-            return origin.function_text(ordinal);
-        }
-        printer.function(ordinal);
-        Some(core::mem::take(&mut printer.text))
+        self.printer.module.function(ordinal)?;
+        self.printer.function(ordinal);
+        Some(core::mem::take(&mut self.printer.text))
     }
 }
 

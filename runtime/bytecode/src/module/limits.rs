@@ -10,7 +10,7 @@ const GLOBAL_BYTES_LIMIT: u32 = 16 << 20;
 const GLOBAL_REF_LIMIT: u32 = 1 << 20;
 
 /// Checks the bytes of primitive globals and the number of reference globals that a module asks for.
-pub(crate) fn globals(bytes: u32, refs: u32) -> Result<(u32, u32)> {
+pub(super) fn globals(bytes: u32, refs: u32) -> Result<(u32, u32)> {
     Ok((limited(bytes, GLOBAL_BYTES_LIMIT, "bytes of globals")?, limited(refs, GLOBAL_REF_LIMIT, "reference globals")?))
 }
 

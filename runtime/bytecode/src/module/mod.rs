@@ -1,7 +1,7 @@
 //! A module as its file has it: the FlatBuffer's tables, checked and divided. Its functions are not verified yet.
 
 mod debug;
-pub(super) mod limits;
+mod limits;
 mod parse;
 pub(super) mod tables;
 pub(super) mod types;
@@ -179,18 +179,9 @@ impl Module {
         self.generation
     }
 
-    /// Whether the file is one of the first generation (`BMOD`); the tables are those of its conversion.
-    #[must_use]
-    pub fn is_first_generation(&self) -> bool {
-        self.archive.origin().is_some()
-    }
-
     /// Which generation of the format the file is, and which compilers write it.
     #[must_use]
     pub fn provenance(&self) -> String {
-        if self.is_first_generation() {
-            return "BMOD, the first generation (compilers of early 2020)".into();
-        }
         let (major, minor, compilers) =
             (self.generation.major, self.bytecode_version & 0xFFFF, self.generation.compilers);
         alloc::format!("bytecode {major}.{minor} (compilers {compilers})")
@@ -405,27 +396,19 @@ impl Module {
     /// Whether [`Module::source_location`] knows of any.
     #[must_use]
     pub fn has_source_locations(&self) -> bool {
-        self.is_first_generation() || self.debug_database().is_some()
+        self.debug_database().is_some()
     }
 
     /// Source location of an instruction, given by its offset in bytes within the function: `mlp.mlir:12:8`.
     #[must_use]
-    ///
-    /// Of a module of the first generation, it is where the instruction was in the file's own bytecode: `BMOD+0x1F`.
     pub fn source_location(&self, function: u32, offset: u32) -> Option<String> {
-        if let Some(origin) = self.archive.origin() {
-            return Some(alloc::format!("BMOD+0x{:X}", origin.offset(function, offset)?));
-        }
         self.debug_database()?.source_location(function, offset)
     }
 
     /// The name that a function had in the compiler, which need not be unique.
     #[must_use]
     pub fn function_debug_name(&self, ordinal: u32) -> Option<&str> {
-        match self.archive.origin() {
-            Some(origin) => origin.function_name(ordinal),
-            None => self.debug_database()?.function_name(ordinal),
-        }
+        self.debug_database()?.function_name(ordinal)
     }
 
     /// A name for a function in messages: that of its first export, or that of the debug database, or its ordinal. At most

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Text {
+pub struct Text {
     /// No text lies at 0, where absent ones are.
     pub(super) start: u32,
     pub(super) length: u32,
@@ -35,15 +35,16 @@ const WORD: usize = 4;
 const VTABLE_HEADER: usize = 4;
 
 /// Reads tables. Positions are in bytes from the start of the buffer, with its size prefix.
-pub(crate) struct Reader<'a> {
+#[derive(Debug)]
+pub struct Reader<'a> {
     bytes: &'a [u8],
     /// Bytes that may still be read: tables that share data multiply the work, which this bounds.
     left: usize,
 }
 
 /// A table, or a part of one that has been checked.
-#[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
     position: usize,
     object: &'a [u8],
     vtable: &'a [u8],
@@ -51,17 +52,17 @@ pub(crate) struct Table<'a> {
 
 /// A vector whose elements lie within the buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct VectorRange {
+pub struct VectorRange {
     /// Position of the first element.
-    pub(crate) start: usize,
+    pub start: usize,
     /// Number of elements.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 impl VectorRange {
     /// Positions of the elements, each `size` bytes.
     #[inline(always)]
-    pub(crate) fn positions(self, size: usize) -> impl Iterator<Item = usize> {
+    pub fn positions(self, size: usize) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |index| self.start + index * size)
     }
 }
@@ -90,7 +91,7 @@ impl<'a> Table<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads a buffer of which at most `limit` bytes, counting those that are read again, may be read.
-    pub(crate) fn new(bytes: &'a [u8], limit: usize) -> Reader<'a> {
+    pub fn new(bytes: &'a [u8], limit: usize) -> Reader<'a> {
         Reader { bytes, left: limit }
     }
 
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
 
     /// The table that a field refers to, if it is present.
     #[inline(always)]
-    pub(crate) fn child(&mut self, table: Table<'a>, field: u16) -> Result<Option<Table<'a>>> {
+    pub fn child(&mut self, table: Table<'a>, field: u16) -> Result<Option<Table<'a>>> {
         match self.target(table, field)? {
             Some(position) => self.table(position).map(Some),
             None => Ok(None),
@@ -165,7 +166,7 @@ impl<'a> Reader<'a> {
 
     /// A 32-bit field, or what is given if it is absent.
     #[inline(always)]
-    pub(crate) fn u32(&self, table: Table<'a>, field: u16, absent: u32) -> Result<u32> {
+    pub fn u32(&self, table: Table<'a>, field: u16, absent: u32) -> Result<u32> {
         match table.field(field, WORD) {
             Some(None) => Ok(absent),
             Some(Some(position)) => u32_at(self.bytes, position).ok_or_else(|| broken("a field", position)),
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
 
     /// A byte, or what is given if it is absent.
     #[inline(always)]
-    pub(crate) fn u8(&self, table: Table<'a>, field: u16, absent: u8) -> Result<u8> {
+    pub fn u8(&self, table: Table<'a>, field: u16, absent: u8) -> Result<u8> {
         match table.field(field, 1) {
             Some(None) => Ok(absent),
             Some(Some(position)) => self.bytes.get(position).copied().ok_or_else(|| broken("a field", position)),
@@ -198,7 +199,7 @@ impl<'a> Reader<'a> {
 
     /// A vector of elements of `size` bytes, a multiple of their alignment; empty if the field is absent.
     #[inline(always)]
-    pub(crate) fn vector(&mut self, table: Table<'a>, field: u16, size: usize) -> Result<VectorRange> {
+    pub fn vector(&mut self, table: Table<'a>, field: u16, size: usize) -> Result<VectorRange> {
         let Some(position) = self.target(table, field)? else { return Ok(VectorRange::default()) };
         let start = position.saturating_add(WORD);
         let count = u32_at(self.bytes, position).map(|count| count as usize);
@@ -213,13 +214,13 @@ impl<'a> Reader<'a> {
 
     /// A vector of tables.
     #[inline(always)]
-    pub(crate) fn tables(&mut self, table: Table<'a>, field: u16) -> Result<VectorRange> {
+    pub fn tables(&mut self, table: Table<'a>, field: u16) -> Result<VectorRange> {
         self.vector(table, field, WORD)
     }
 
     /// The table that an element of a vector of tables refers to.
     #[inline(always)]
-    pub(crate) fn element(&mut self, position: usize) -> Result<Table<'a>> {
+    pub fn element(&mut self, position: usize) -> Result<Table<'a>> {
         let table = self.follow(position)?;
         self.table(table)
     }
@@ -242,7 +243,7 @@ impl<'a> Reader<'a> {
 
     /// A string; absent if the field is.
     #[inline(always)]
-    pub(crate) fn string(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
+    pub fn string(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
         let text = self.string_bytes(table, field)?;
         let bytes = self.text_bytes(text);
         if is_ascii(bytes) || core::str::from_utf8(bytes).is_ok() { Ok(text) } else { Err(no_utf8(text)) }
@@ -256,7 +257,7 @@ impl<'a> Reader<'a> {
 
     /// A text, checked.
     #[inline(always)]
-    pub(crate) fn text(&self, text: Text) -> Result<&'a str> {
+    pub fn text(&self, text: Text) -> Result<&'a str> {
         core::str::from_utf8(self.text_bytes(text)).map_err(|_| no_utf8(text))
     }
 }

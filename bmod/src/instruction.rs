@@ -1,11 +1,9 @@
 //! The decoder: bytes of a function to instructions, checked to be complete.
 
-use alloc::format;
-use alloc::vec::Vec;
+use incarnate_bytecode::read::{u16_at, u32_at};
+use incarnate_bytecode::{Error, Result};
 
 use super::isa::{Kind, Row, row};
-use crate::read::{u16_at, u32_at};
-use crate::{Error, Result};
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +59,7 @@ impl<'a> Instruction<'a> {
             return Err(Error::out_of_range(format!("the function ends at 0x{:X}", function.len())));
         };
         let Some(row) = row(byte) else {
-            return Err(Error::invalid_argument(format!("no instruction of this generation has opcode 0x{byte:02X}")));
+            return Err(Error::invalid_argument(format!("no instruction of BMOD has the opcode 0x{byte:02X}")));
         };
         let mut position = offset as usize + 1;
         let fields = row.format.fields();
@@ -88,7 +86,7 @@ impl<'a> Instruction<'a> {
 
     /// Offsets that it may branch to.
     pub(super) fn targets(&self) -> impl Iterator<Item = u32> + '_ {
-        self.fields().filter(|field| field.1 == Kind::target).map(|field| field.2.number())
+        self.fields().filter(|field| field.1 == Kind::Target).map(|field| field.2.number())
     }
 }
 
@@ -100,22 +98,18 @@ fn field(function: &[u8], position: usize, kind: Kind) -> Option<(Value<'_>, usi
         Some((Value::List(function.get(position + 1..end)?), end))
     };
     match kind {
-        Kind::in_i32 | Kind::out_i32 | Kind::in_ref | Kind::out_ref => {
+        Kind::InI32 | Kind::OutI32 | Kind::InRef | Kind::OutRef => {
             Some((Value::Register(*function.get(position)?), position + 1))
         }
-        Kind::imm_i8 => Some((Value::Number((*function.get(position)?).into()), position + 1)),
-        Kind::imm_i32
-        | Kind::global
-        | Kind::global_ref
-        | Kind::rodata
-        | Kind::function
-        | Kind::type_id
-        | Kind::target => Some((Value::Number(u32_at(function, position)?), position + 4)),
-        Kind::string => {
+        Kind::ImmI8 => Some((Value::Number((*function.get(position)?).into()), position + 1)),
+        Kind::ImmI32 | Kind::Global | Kind::GlobalRef | Kind::Rodata | Kind::Function | Kind::TypeId | Kind::Target => {
+            Some((Value::Number(u32_at(function, position)?), position + 4))
+        }
+        Kind::String => {
             let end = position + 2 + usize::from(u16_at(function, position)?);
             Some((Value::Text(function.get(position + 2..end)?), end))
         }
-        Kind::remap => list(2),
-        Kind::list | Kind::results | Kind::segments => list(1),
+        Kind::Remap => list(2),
+        Kind::List | Kind::Results | Kind::Segments => list(1),
     }
 }

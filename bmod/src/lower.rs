@@ -1,36 +1,46 @@
-//! From the first generation to today's: each function's instructions become today's, which the one verifier checks and
-//! everything else runs, translates and analyses.
+//! Replaces the instructions of each function by those of today.
 //!
 //! Blocks get their markers; what has no counterpart becomes two or three instructions with one more register: comparisons
 //! that are the negation of another one, shifts by an immediate, moves out of compared references, globals at offsets that
 //! only fail when they are reached. A yield goes on with the next instruction.
 
-use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
+use std::collections::BTreeMap;
+
+use incarnate_bytecode::isa::{
+    FUNCTION_ORDINAL_IMPORT_BIT, Opcode, REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC,
+};
+use incarnate_bytecode::writer::{FunctionSource, ImportSource, ModuleSource};
+use incarnate_bytecode::{Error, Location, Result, StatusCode};
 
 use super::instruction::{Instruction, Value};
 use super::isa::{Format, Kind, Lowering, REF_MASK, REF_MOVE_BIT, REF_TYPE_BIT, SEGMENT_SINGLE};
 use super::source::{Function, Signature, Source};
-use crate::isa::{
-    FUNCTION_ORDINAL_IMPORT_BIT, Opcode, REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC,
-};
-use crate::writer::{FunctionSource, ImportSource, ModuleSource};
-use crate::{Error, Location, Result, StatusCode};
-
-/// Offsets of today's instructions and those of the original instructions, ascending; one list for each
-/// function.
-pub(super) type Offsets = Vec<Vec<(u32, u32)>>;
 
 /// The types of bytes that a module has as constants, which are buffers today.
 const BYTE_BUFFERS: [&str; 2] = ["!iree.byte_buffer", "!iree.mutable_byte_buffer"];
 
-/// The module as today's.
+/// A converted module.
+#[derive(Debug)]
+pub(super) struct Lowered {
+    pub(super) module: ModuleSource,
+    /// For each function, the offsets of converted instructions with those of the original ones, ascending.
+    offsets: Vec<Vec<(u32, u32)>>,
+}
+
+impl Lowered {
+    /// Returns the offset, in its original function, of the instruction that a converted instruction comes from.
+    pub(super) fn original_offset(&self, function: usize, offset: u32) -> Option<u32> {
+        let rows = self.offsets.get(function)?;
+        let behind = rows.partition_point(|row| row.0 <= offset);
+        rows.get(behind.checked_sub(1)?).map(|row| row.1)
+    }
+}
+
+/// Converts a module.
 ///
 /// Fails with `INVALID_ARGUMENT` or `OUT_OF_RANGE` on bytecode that does not decode, registers and types that are not there,
 /// branches to where no instruction begins, and functions that do not end.
-pub(super) fn lower(source: &Source) -> Result<(ModuleSource, Offsets)> {
+pub(super) fn lower(source: &Source) -> Result<Lowered> {
     let types = source.types.iter().map(|text| if BYTE_BUFFERS.contains(&&**text) { "!vm.buffer" } else { text });
     let (mut functions, mut offsets) = (Vec::new(), Vec::new());
     let spans = spans(source)?;
@@ -41,7 +51,7 @@ pub(super) fn lower(source: &Source) -> Result<(ModuleSource, Offsets)> {
             return Err(error.at(location(source, ordinal, at)));
         }
         let convention = convention(source, &function.signature, &[]);
-        offsets.push(core::mem::take(&mut emitter.offsets));
+        offsets.push(std::mem::take(&mut emitter.offsets));
         functions.push(emitter.finish(convention, function));
     }
     let imports = source.imports.iter().zip(&spans).map(|(import, spans)| ImportSource {
@@ -56,21 +66,21 @@ pub(super) fn lower(source: &Source) -> Result<(ModuleSource, Offsets)> {
         exports: source.exports.iter().map(|export| (export.local_name.clone(), export.function)).collect(),
         functions,
         rodata: source.rodata.clone(),
-        global_bytes: source.global_bytes.next_multiple_of(4),
+        global_bytes: source.global_bytes.checked_next_multiple_of(4).unwrap_or(u32::MAX),
         global_ref_count: source.global_refs,
         ..ModuleSource::default()
     };
-    Ok((module, offsets))
+    Ok(Lowered { module, offsets })
 }
 
-/// The place of an instruction, for errors; `offset` is that of the file's bytecode.
+/// Returns the location of an instruction, for errors; `offset` is that of the file's bytecode.
 fn location(source: &Source, ordinal: usize, offset: u32) -> Location {
     let name = source.functions.get(ordinal).map(|function| function.local_name.clone());
     let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("fn{ordinal}"));
     Location { module: Some(source.name.clone()), function: Some(name), offset: Some(offset.into()), source: None }
 }
 
-/// The calling convention of a signature; `spans` says which arguments are spans.
+/// Returns the calling convention of a signature; `spans` says which arguments are spans.
 fn convention(source: &Source, signature: &Signature, spans: &[bool]) -> String {
     let letter = |ordinal: &u32| match source.types.get(*ordinal as usize).map(String::as_str) {
         Some("i32") => 'i',
@@ -94,10 +104,11 @@ fn convention(source: &Source, signature: &Signature, spans: &[bool]) -> String 
     text
 }
 
-/// Which arguments of each import are spans. Signatures do not tell: an argument is one if some call passes another number
-/// of values for it than a single one.
+/// Returns which arguments of each import are spans. Signatures do not tell: an argument is one if some call passes another
+/// number of values for it than a single one.
 fn spans(source: &Source) -> Result<Vec<Vec<bool>>> {
-    let mut spans: Vec<Vec<bool>> = source.imports.iter().map(|row| vec_of(row.signature.arguments.len())).collect();
+    let mut spans: Vec<Vec<bool>> =
+        source.imports.iter().map(|row| vec![false; row.signature.arguments.len()]).collect();
     for (ordinal, function) in source.functions.iter().enumerate() {
         let mut offset = 0;
         // What does not decode is an error of the function's own pass.
@@ -122,10 +133,6 @@ fn spans(source: &Source) -> Result<Vec<Vec<bool>>> {
         }
     }
     Ok(spans)
-}
-
-fn vec_of(count: usize) -> Vec<bool> {
-    core::iter::repeat_n(false, count).collect()
 }
 
 /// Converts one function.
@@ -210,13 +217,13 @@ impl<'a> Emitter<'a> {
             self.instruction(instruction).map_err(|error| error.context(format!("vm.{mnemonic}")))?;
         }
         *at = end;
-        if self.is_open || instructions.is_empty() {
+        if !instructions.last().is_some_and(|last| last.row.terminates()) {
             return Err(Error::invalid_argument("no branch and no return ends the function"));
         }
         if self.block_count > usize::from(u16::MAX) {
             return Err(Error::resource_exhausted(format!("the function has {} blocks", self.block_count)));
         }
-        for (position, target) in core::mem::take(&mut self.fixups) {
+        for (position, target) in std::mem::take(&mut self.fixups) {
             let marker = self.blocks.get(&target).copied().unwrap_or_default();
             if let Some(bytes) = self.bytecode.get_mut(position..position + 4) {
                 bytes.copy_from_slice(&marker.to_le_bytes());
@@ -241,20 +248,20 @@ impl<'a> Emitter<'a> {
     fn instruction(&mut self, instruction: &Instruction<'_>) -> Result<()> {
         let row = instruction.row;
         match (row.lowering, row.format) {
-            (Lowering::same(opcode), Format::Shift) => self.shift(opcode, instruction)?,
-            (Lowering::same(opcode), Format::RefUnary | Format::RefBinary) => self.compare_refs(opcode, instruction)?,
-            (Lowering::same(opcode), Format::Yield) => {
+            (Lowering::Same(opcode), Format::Shift) => self.shift(opcode, instruction)?,
+            (Lowering::Same(opcode), Format::RefUnary | Format::RefBinary) => self.compare_refs(opcode, instruction)?,
+            (Lowering::Same(opcode), Format::Yield) => {
                 self.opcode(opcode);
                 self.target(instruction.end);
                 self.list(0, []);
                 self.is_open = false;
             }
-            (Lowering::same(_), Format::CallVariadic) if self.calls_itself(instruction) => self.variadic_call_within(),
-            (Lowering::same(opcode), _) => self.plain(opcode, instruction)?,
-            (Lowering::swapped(opcode), _) => self.compare(opcode, instruction, true, false)?,
-            (Lowering::negated(opcode), _) => self.compare(opcode, instruction, false, true)?,
-            (Lowering::swapped_negated(opcode), _) => self.compare(opcode, instruction, true, true)?,
-            (Lowering::special, _) => self.global(instruction)?,
+            (Lowering::Same(_), Format::CallVariadic) if self.calls_itself(instruction) => self.variadic_call_within(),
+            (Lowering::Same(opcode), _) => self.plain(opcode, instruction)?,
+            (Lowering::Swapped(opcode), _) => self.compare(opcode, instruction, true, false)?,
+            (Lowering::Negated(opcode), _) => self.compare(opcode, instruction, false, true)?,
+            (Lowering::SwappedNegated(opcode), _) => self.compare(opcode, instruction, true, true)?,
+            (Lowering::Global, _) => self.global(instruction)?,
         }
         if row.terminates() {
             self.is_open = false;
@@ -274,34 +281,34 @@ impl<'a> Emitter<'a> {
     fn field(&mut self, instruction: &Instruction<'_>, kind: Kind, value: Value<'_>) -> Result<()> {
         let number = value.number();
         match kind {
-            Kind::in_i32 | Kind::out_i32 => {
+            Kind::InI32 | Kind::OutI32 => {
                 let register = self.value(number as u8)?;
                 self.u16(register);
             }
-            Kind::in_ref => {
+            Kind::InRef => {
                 let register = self.reference(number as u8)?;
                 self.u16(register);
             }
-            Kind::out_ref => {
+            Kind::OutRef => {
                 let register = self.reference(number as u8)?;
                 // Only loads of globals move by it: out of the global.
                 let moves = matches!(instruction.row.format, Format::GlobalLoadRef | Format::GlobalLoadIndirectRef);
                 self.u16(if moves { register } else { register & !REF_REGISTER_MOVE_BIT });
             }
-            Kind::imm_i32 | Kind::global | Kind::global_ref | Kind::rodata | Kind::function | Kind::imm_i8 => {
+            Kind::ImmI32 | Kind::Global | Kind::GlobalRef | Kind::Rodata | Kind::Function | Kind::ImmI8 => {
                 self.u32(number);
             }
-            Kind::type_id => {
+            Kind::TypeId => {
                 let ordinal = self.type_ordinal(number)?;
                 self.u32(ordinal);
             }
-            Kind::string => {
+            Kind::String => {
                 let text = value.list();
                 self.u16(text.len() as u16);
                 self.bytecode.extend_from_slice(text);
             }
-            Kind::target => self.target(number),
-            Kind::remap => {
+            Kind::Target => self.target(number),
+            Kind::Remap => {
                 let (pairs, _) = value.list().as_chunks::<2>();
                 let mut copies = Vec::with_capacity(2 * pairs.len());
                 for &[source, target] in pairs {
@@ -311,16 +318,16 @@ impl<'a> Emitter<'a> {
                 }
                 self.list(pairs.len(), copies);
             }
-            Kind::list | Kind::results => {
+            Kind::List | Kind::Results => {
                 let mut registers = Vec::with_capacity(value.list().len());
                 for &register in value.list() {
                     let register = self.any(register)?;
-                    let is_moved_result = kind == Kind::results && register & REF_REGISTER_TYPE_BIT != 0;
+                    let is_moved_result = kind == Kind::Results && register & REF_REGISTER_TYPE_BIT != 0;
                     registers.push(if is_moved_result { register & !REF_REGISTER_MOVE_BIT } else { register });
                 }
                 self.list(registers.len(), registers);
             }
-            Kind::segments => {
+            Kind::Segments => {
                 let callee = instruction.values.first().map_or(0, |callee| callee.number());
                 let spans = self.spans.get((callee & !FUNCTION_ORDINAL_IMPORT_BIT) as usize).map(Vec::as_slice);
                 let spans = spans.unwrap_or_default();
@@ -361,7 +368,7 @@ impl<'a> Emitter<'a> {
         self.opcode(opcode);
         let mut moved = Vec::new();
         for (name, kind, value) in instruction.fields() {
-            if kind != Kind::in_ref {
+            if kind != Kind::InRef {
                 self.field(instruction, kind, value)?;
                 continue;
             }
@@ -501,7 +508,7 @@ impl<'a> Emitter<'a> {
         if !self.bytecode.len().is_multiple_of(2) {
             self.bytecode.push(0);
         }
-        // Counts of the first generation are bytes.
+        // Counts of the original are bytes.
         self.u16(count as u16);
         items.into_iter().for_each(|item| self.u16(item));
     }
