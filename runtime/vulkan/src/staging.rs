@@ -23,13 +23,7 @@ fn context(allocation: &Allocation) -> Context {
 }
 
 /// Copies a range, and waits.
-fn copy(
-    source: &Allocation,
-    source_offset: u64,
-    target: &Allocation,
-    offset: u64,
-    length: u64,
-) -> Result<()> {
+fn copy(source: &Allocation, source_offset: u64, target: &Allocation, offset: u64, length: u64) -> Result<()> {
     let context = context(target);
     // All that the bytes depend on is done, so that they are copied beside what the other queues compute.
     let queue = context.gpu.select(QueueAffinity::ANY, false);
