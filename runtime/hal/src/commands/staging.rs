@@ -39,9 +39,10 @@ impl Allocator {
 /// Returns what copies what commands read and write, if they name memory that the host cannot access.
 #[inline]
 pub(crate) fn needed(commands: &Commands, table: &[BufferBinding<'_>]) -> Option<Stage> {
+    let stage = STAGE.get()?;
     let mut bound = table.iter().filter_map(|binding| binding.buffer.as_ref());
     let is_needed = commands.buffers.iter().any(|buffer| buffer.is_remote()) || bound.any(|buffer| buffer.is_remote());
-    STAGE.get().filter(|_| is_needed).copied()
+    is_needed.then_some(*stage)
 }
 
 /// Writes copies back.
