@@ -83,7 +83,7 @@ fn read(modules: &mut Modules, folder: &Path, path: &[String]) {
 fn resolve(modules: &Modules, from: &[String], path: &[String], depth: usize) -> Option<Segments> {
     let mut at = from.to_vec();
     for (index, name) in path.iter().enumerate() {
-        let child = [&at[..], &[name.clone()]].concat();
+        let child = [&at[..], std::slice::from_ref(name)].concat();
         match name.as_str() {
             "crate" => at.clear(),
             "self" => {}
