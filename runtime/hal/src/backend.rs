@@ -2,21 +2,25 @@
 //!
 //! A device submits operations to its [`Backend`] by a [`Queue`]. The backend executes the [`Commands`] of a command buffer: it resolves each command's ranges ([`Commands::resolve`]), checks them, and runs it.
 
-pub use super::buffer::resolve_range;
 #[cfg(feature = "std")]
-pub use super::command_buffer::InlineExecution;
+pub use super::commands::command_buffer::InlineExecution;
 #[cfg(feature = "std")]
-pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
-pub use super::device_memory::{DeviceAllocator, DeviceMemory, HostMemory};
+pub use super::commands::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]
-pub use super::executable::{DeviceExecutable, ExecutableCache};
+pub use super::commands::kernel::too_many_bindings;
 #[cfg(feature = "std")]
-pub use super::kernel::too_many_bindings;
+pub use super::commands::recorded::{Binding, Command, Commands, Dispatch, WorkgroupCount};
+pub use super::memory::buffer::resolve_range;
+pub use super::memory::device_memory::{DeviceAllocator, DeviceMemory, HostMemory};
 #[cfg(feature = "std")]
-pub use super::movable::{Access, PinGuard};
+pub use super::memory::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
-pub use super::pending::{Queue, is_reached};
+pub use super::queue::backend::{Backend, Submitted};
 #[cfg(feature = "std")]
-pub use super::queue::{Backend, Completion, Operation, Submitted};
+pub use super::queue::completion::Completion;
 #[cfg(feature = "std")]
-pub use super::semaphore::WaitParticipant;
+pub use super::queue::operation::Operation;
+#[cfg(feature = "std")]
+pub use super::queue::{Queue, is_reached};
+#[cfg(feature = "std")]
+pub use super::sync::semaphore::WaitParticipant;

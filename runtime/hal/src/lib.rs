@@ -11,101 +11,62 @@
 
 extern crate alloc;
 
-mod allocator;
-#[cfg(feature = "std")]
-mod arguments;
 #[doc(hidden)]
 pub mod atomic;
 pub mod backend;
 #[cfg(feature = "std")]
-mod backend_data;
-mod borrow;
-mod buffer;
-mod buffer_view;
-#[cfg(feature = "std")]
-mod channel;
-#[cfg(feature = "std")]
-mod command_buffer;
-#[cfg(feature = "std")]
 mod commands;
-mod constant;
-mod device_memory;
-#[cfg(feature = "std")]
-mod elision;
-mod exclusive;
-#[cfg(feature = "std")]
-mod executable;
-#[cfg(feature = "std")]
-mod fence;
-#[cfg(feature = "std")]
-mod file;
 mod flags;
 #[cfg(feature = "std")]
 pub mod format;
-#[cfg(feature = "std")]
-mod growth;
-#[cfg(feature = "std")]
-pub mod kernel;
-#[cfg(all(feature = "std", any(unix, windows)))]
-pub mod mapping;
-#[cfg(all(feature = "std", not(any(unix, windows))))]
-#[path = "mapping/absent.rs"]
-pub mod mapping;
 mod memory;
-mod movable;
 mod narrow_float;
-#[cfg(feature = "std")]
-mod pending;
-mod pin;
-mod pool;
 #[cfg(feature = "std")]
 mod queue;
 #[cfg(feature = "std")]
-mod reached;
-#[cfg(feature = "std")]
-mod remote;
-#[cfg(feature = "std")]
-mod semaphore;
-mod storage;
-#[cfg(feature = "std")]
-mod transfers;
-#[cfg(feature = "std")]
-mod wait;
+mod sync;
 
-pub use allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
-pub use borrow::{BorrowScope, InputsOnlyRead};
-pub use buffer::Buffer;
-pub use buffer_view::BufferView;
 #[cfg(feature = "std")]
-pub use channel::Channel;
+pub use commands::channel::Channel;
 #[cfg(feature = "std")]
-pub use command_buffer::{BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, DispatchFlags, Workgroups};
+pub use commands::command_buffer::{CommandBuffer, CommandBufferMode, CommandCategory, DispatchFlags, Workgroups};
 #[cfg(feature = "std")]
-pub use commands::{BufferBinding, ExecutionStage};
-pub use exclusive::ExclusiveBytes;
+pub use commands::executable::Executable;
 #[cfg(feature = "std")]
-pub use executable::Executable;
+pub use commands::kernel;
 #[cfg(feature = "std")]
-pub use fence::Fence;
-#[cfg(feature = "std")]
-pub use file::File;
+pub use commands::recorded::{BufferBinding, BufferRef, ExecutionStage};
 pub use incarnate_bytecode::{ElementType, EncodingType, NumericalType};
-pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
+pub use memory::address::BindingPointer;
+pub use memory::allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
+pub use memory::borrow::BorrowScope;
+pub use memory::buffer::Buffer;
+pub use memory::buffer_view::BufferView;
+pub use memory::exclusive::ExclusiveBytes;
+#[cfg(feature = "std")]
+pub use memory::mapping;
+pub use memory::parameters::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
+pub use memory::pool::MINIMUM_ALIGNMENT;
+pub use memory::promise::InputsOnlyRead;
 pub use narrow_float::NarrowFloat;
 #[cfg(feature = "std")]
-pub use pending::PendingOperations;
-pub use pool::MINIMUM_ALIGNMENT;
+pub use queue::completion::{QueueAffinity, SignalFence};
 #[cfg(feature = "std")]
-pub use queue::{CallLimits, Fences, QueueAffinity, SignalFence};
+pub use queue::file::File;
 #[cfg(feature = "std")]
-pub use reached::Reached;
+pub use queue::pending::PendingOperations;
 #[cfg(feature = "std")]
-pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
-pub use storage::BindingPointer;
+pub use queue::transfers::Transfers;
 #[cfg(feature = "std")]
-pub use transfers::Transfers;
+pub use queue::{CallLimits, Fences};
 #[cfg(feature = "std")]
-pub use wait::Deadline;
+pub use sync::fence::Fence;
+#[cfg(feature = "std")]
+pub use sync::reached::Reached;
+#[cfg(feature = "std")]
+pub use sync::semaphore::{MAXIMUM_PAYLOAD, Semaphore};
+#[cfg(feature = "std")]
+pub use sync::wait::Deadline;
 
 use incarnate_bytecode as bytecode;
 use incarnate_vm as vm;

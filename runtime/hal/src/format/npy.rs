@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use std::io::{Read, Write};
 
 use super::{HostTensor, TensorType};
-use crate::buffer_view::BufferView;
+use crate::memory::buffer_view::BufferView;
 use crate::{ElementType, NumericalType};
 use crate::{Error, Result, ResultExt};
 

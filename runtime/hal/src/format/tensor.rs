@@ -9,7 +9,7 @@ use core::str::FromStr;
 
 use super::element::{format_element, is_packed, parse_element, read_packed, write_packed};
 use crate::ElementType;
-use crate::buffer_view::BufferView;
+use crate::memory::buffer_view::BufferView;
 use crate::{Error, Result, ResultExt};
 
 /// Most bytes of brackets and dots of rows that show no element.

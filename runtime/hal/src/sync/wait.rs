@@ -82,7 +82,7 @@ impl Deadline {
 
 /// Counts the reached timepoints of a wait, and keeps its first failure, which ends the wait at once.
 #[derive(Debug)]
-pub(super) struct Countdown {
+pub(crate) struct Countdown {
     /// Number of timepoints that are not reached, plus one until all are registered.
     remaining: AtomicUsize,
     finished: AtomicBool,
@@ -90,12 +90,12 @@ pub(super) struct Countdown {
 }
 
 impl Countdown {
-    pub(super) fn new(count: usize) -> Countdown {
+    pub(crate) fn new(count: usize) -> Countdown {
         Countdown { remaining: AtomicUsize::new(count), finished: AtomicBool::new(false), failure: Mutex::new(None) }
     }
 
     /// Counts one result; returns true to the one caller that ends the wait.
-    pub(super) fn count(&self, result: Result<()>) -> bool {
+    pub(crate) fn count(&self, result: Result<()>) -> bool {
         match result {
             Err(error) => {
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ impl Countdown {
     }
 
     /// Returns the result once the wait has ended.
-    pub(super) fn result(&self) -> Poll<Result<()>> {
+    pub(crate) fn result(&self) -> Poll<Result<()>> {
         if !self.finished.load(Ordering::Acquire) {
             return Poll::Pending;
         }

@@ -12,17 +12,17 @@ use std::sync::OnceLock;
 use bitflags::bitflags;
 
 use super::backend_data::BackendData;
-use super::buffer::{Buffer, check_pattern};
-use super::commands::{
-    Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
-};
 use super::elision;
 use super::executable::Executable;
-use super::flags;
 use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
-use super::memory::{BufferUsage, WHOLE_BUFFER};
-use super::remote;
+use super::recorded::{
+    Binding, BindingSource, BufferBinding, BufferRef, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
+};
+use super::staging;
+use crate::flags;
+use crate::memory::buffer::check_pattern;
+use crate::memory::parameters::{BufferUsage, WHOLE_BUFFER};
 use crate::vm::{Charge, Fuel, Ledger, Meter, TryLock};
 use crate::{Error, Result, ref_object};
 
@@ -78,19 +78,6 @@ impl DispatchFlags {
     const CUSTOM_ARGUMENTS: DispatchFlags = DispatchFlags::CUSTOM_DIRECT_ARGUMENTS
         .union(DispatchFlags::DYNAMIC_INDIRECT_ARGUMENTS)
         .union(DispatchFlags::STATIC_INDIRECT_ARGUMENTS);
-}
-
-/// A range of a buffer, or of whatever will be bound to a slot, as commands name it.
-#[derive(Clone, Debug)]
-pub struct BufferRef {
-    /// The buffer; `None` for what is bound to `slot`.
-    pub buffer: Option<Arc<Buffer>>,
-    /// Slot of the binding table.
-    pub slot: u32,
-    /// Offset in bytes.
-    pub offset: u64,
-    /// Length in bytes, or [`WHOLE_BUFFER`].
-    pub length: u64,
 }
 
 /// Where a dispatch has its workgroup counts.
@@ -161,7 +148,7 @@ impl CommandBuffer {
     }
 
     /// Contains finalized commands.
-    pub(super) fn of_commands(modes: CommandBufferMode, commands: Commands) -> CommandBuffer {
+    pub(crate) fn of_commands(modes: CommandBufferMode, commands: Commands) -> CommandBuffer {
         let slots = commands.slot_count;
         let command_buffer = CommandBuffer::new(modes, CommandCategory::all(), slots, None, Charge::none());
         command_buffer.locked(|recording| recording.commands = None);
@@ -237,7 +224,7 @@ impl CommandBuffer {
                 None => Ok(()),
                 Some(execute) => {
                     // Calls with limits have no inline execution, so that operations are charged where they are submitted.
-                    let result = match remote::needed(commands, &[]) {
+                    let result = match staging::needed(commands, &[]) {
                         None => execute(commands, &[], None),
                         Some(stage) => stage(commands, &[], Ledger::HOST, &mut Fuel::default()).and_then(|staged| {
                             execute(&staged.commands, &staged.table, None)?;

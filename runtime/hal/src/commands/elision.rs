@@ -11,10 +11,9 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 
-use super::buffer::Buffer;
-use super::command_buffer::BufferRef;
-use super::commands::{Command, Commands};
+use super::recorded::{BufferRef, Command, Commands};
 use crate::Result;
+use crate::memory::buffer::Buffer;
 
 /// Returns true if a copy between two ranges may be elided: if it is at least half of an allocation and has the same offset in
 /// another one of the same length that can take over memory.

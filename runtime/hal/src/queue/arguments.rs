@@ -3,12 +3,12 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::buffer::Buffer;
-use super::commands::BufferBinding;
-use super::fence::Fence;
-use super::queue::SignalFence;
+use super::completion::SignalFence;
 use crate::Result;
 use crate::bytecode::imports::Operand;
+use crate::commands::recorded::BufferBinding;
+use crate::memory::buffer::Buffer;
+use crate::sync::fence::Fence;
 use crate::vm::{Argument, CallReader, FromRef, MaybeOwned, Pass, Ref, RefObject};
 
 impl FromRef for SignalFence<'_> {

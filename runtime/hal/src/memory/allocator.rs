@@ -3,22 +3,20 @@
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::borrow::InputsOnlyRead;
 use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
+use super::device_memory::DeviceAllocator;
 #[cfg(feature = "std")]
 use super::device_memory::HostMemory;
-use super::device_memory::{DeviceAllocator, DeviceMemory};
-use super::memory::{BufferParameters, BufferUsage, MemoryType};
 use super::movable::{Access, Borrowed, Movable};
+use super::parameters::{BufferParameters, BufferUsage, MemoryType};
 pub use super::pool::AllocatorStatistics;
 use super::pool::{MINIMUM_ALIGNMENT, Pool};
-#[cfg(feature = "std")]
-use super::remote::{self, Stage};
-use super::storage::{OfDevice, Storage};
+use super::promise::InputsOnlyRead;
+use super::storage::Storage;
 #[cfg(feature = "std")]
 use crate::bytecode::Contents;
 #[cfg(feature = "std")]
-use crate::mapping::MappedFile;
+use crate::memory::mapping::MappedFile;
 use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object, vm};
 
@@ -27,26 +25,7 @@ use crate::{Error, Result, ref_object, vm};
 pub struct Allocator {
     pool: Arc<Pool>,
     /// Allocates the device's own memory; `None` if it is the host's.
-    device: Option<OwnMemory>,
-}
-
-/// Memory of a device, as its allocator makes buffers of it.
-#[derive(Clone, Debug)]
-struct OwnMemory {
-    allocator: Arc<dyn DeviceAllocator>,
-    /// See [`OfDevice`].
-    #[cfg(feature = "std")]
-    stage: Stage,
-}
-
-impl OwnMemory {
-    fn storage(&self, memory: Arc<dyn DeviceMemory>) -> Storage {
-        Storage::from_device(OfDevice {
-            memory,
-            #[cfg(feature = "std")]
-            stage: self.stage,
-        })
-    }
+    device: Option<Arc<dyn DeviceAllocator>>,
 }
 
 ref_object!(Allocator, "hal.allocator");
@@ -98,13 +77,8 @@ impl Allocator {
     }
 
     /// Creates an allocator of a device's own memory. Host memory that is imported is copied.
-    #[must_use]
-    pub fn of_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
-        let device = OwnMemory {
-            allocator: device,
-            #[cfg(feature = "std")]
-            stage: remote::stage,
-        };
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    pub(crate) fn with_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
         // Host memory for nothing but copies that calls borrow.
         Allocator { pool: Pool::new(u64::MAX, BUFFER_BYTES), device: Some(device) }
     }
@@ -252,7 +226,7 @@ impl Allocator {
 
     /// Creates a buffer over a program's byte buffer, in place and of whatever alignment, for transfers and mapping alone: its usage
     /// does not allow dispatches, which refuse its memory
-    /// ([`MemoryAccess::UNALIGNED`](super::MemoryAccess::UNALIGNED)) however it is bound.
+    /// ([`MemoryAccess::UNALIGNED`](crate::MemoryAccess::UNALIGNED)) however it is bound.
     #[cfg(feature = "std")]
     pub fn import_for_transfers(&self, source: &Arc<vm::Buffer>, parameters: BufferParameters) -> Result<Arc<Buffer>> {
         let length = usize::try_from(source.length()).unwrap_or(usize::MAX);
@@ -380,10 +354,10 @@ impl Allocator {
         // If the system refuses another mapping, the constant is copied.
         let Ok(mapping) = file.private(start..start + length) else { return Ok(None) };
         let (pages, charge) = charges;
-        let imported = Arc::clone(&device.allocator).import(HostMemory::of_mapping(mapping, pages));
+        let imported = Arc::clone(device).import(HostMemory::of_mapping(mapping, pages));
         let buffer = imported.map(|(memory, memory_type)| {
             let usage = parameters.usage.union(HOST_USAGE);
-            Arc::new(Buffer::new(device.storage(memory), memory_type, usage, charge))
+            Arc::new(Buffer::new(Storage::from_device(memory), memory_type, usage, charge))
         });
         Ok(buffer)
     }
@@ -421,25 +395,30 @@ impl Allocator {
     pub fn trim(&self) {
         self.pool.trim();
         if let Some(device) = &self.device {
-            device.allocator.trim();
+            device.trim();
         }
     }
 
     /// Returns the numbers of live and allocated bytes.
     #[must_use]
     pub fn statistics(&self) -> AllocatorStatistics {
-        self.device.as_ref().map_or_else(|| self.pool.statistics(), |device| device.allocator.statistics())
+        self.device.as_ref().map_or_else(|| self.pool.statistics(), |device| device.statistics())
     }
 }
 
 /// Allocates a buffer in the memory of a device.
 #[cold]
-fn allocate_on(device: &OwnMemory, parameters: BufferParameters, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
+fn allocate_on(
+    device: &Arc<dyn DeviceAllocator>,
+    parameters: BufferParameters,
+    length: u64,
+    ledger: &Ledger,
+) -> Result<Arc<Buffer>> {
     let charge = ledger.charge(length.saturating_add(BUFFER_BYTES))?;
     let size = usize::try_from(length)
         .map_err(|_| Error::resource_exhausted(format!("buffer of {length} bytes exceeds the address space")))?;
-    let (memory, memory_type) = Arc::clone(&device.allocator).allocate(parameters, size)?;
+    let (memory, memory_type) = Arc::clone(device).allocate(parameters, size)?;
     let uses = if memory.host_address().is_some() { HOST_USAGE } else { BufferUsage::TRANSFER };
     let usage = parameters.usage.union(uses);
-    Ok(vm::arc_of(|| Buffer::new(device.storage(memory), memory_type, usage, charge)))
+    Ok(vm::arc_of(|| Buffer::new(Storage::from_device(memory), memory_type, usage, charge)))
 }

@@ -11,13 +11,12 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::address::BindingPointer;
 use super::constant::Constant;
 use super::device_memory::DeviceMemory;
-use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
-#[cfg(feature = "std")]
-use super::remote::Stage;
-use super::storage::{BindingPointer, Storage};
+use super::parameters::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
+use super::storage::Storage;
 use crate::vm::{Charge, ConstantBytes, Ledger, Once, SharedCharge, array};
 use crate::{Error, Result, ref_object, vm};
 
@@ -45,7 +44,7 @@ pub struct Buffer {
 }
 
 /// The bytes of a buffer beside its memory, with the byte buffer that programs may have of it.
-pub(super) const BUFFER_BYTES: u64 = (size_of::<Buffer>() + size_of::<vm::Buffer>()) as u64;
+pub(crate) const BUFFER_BYTES: u64 = (size_of::<Buffer>() + size_of::<vm::Buffer>()) as u64;
 
 ref_object!(Buffer, "hal.buffer", Buffer::byte_length);
 
@@ -60,7 +59,7 @@ enum Root {
 impl Buffer {
     /// A buffer that is the whole of a storage. `charge` is none if the memory is charged, or is the host's.
     #[inline(always)]
-    pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage, charge: Charge) -> Buffer {
+    pub(crate) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage, charge: Charge) -> Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
             address: storage.fixed_address().unwrap_or(MOVABLE),
@@ -146,20 +145,13 @@ impl Buffer {
     /// Returns true if the memory is a device's that the host cannot access.
     #[cfg(feature = "std")]
     #[inline]
-    pub(super) fn is_remote(&self) -> bool {
-        self.stage().is_some()
-    }
-
-    /// Returns what makes copies for commands that run on the host, if it cannot access the memory.
-    #[cfg(feature = "std")]
-    #[inline]
-    pub(super) fn stage(&self) -> Option<Stage> {
-        if self.address.0.is_null() { self.storage().ok()?.stage() } else { None }
+    pub(crate) fn is_remote(&self) -> bool {
+        self.address.0.is_null() && self.storage().is_ok_and(|storage| storage.device_memory().is_some())
     }
 
     /// Returns true if the memory may move while it is not pinned.
     #[cfg(feature = "std")]
-    pub(super) fn is_movable(&self) -> bool {
+    pub(crate) fn is_movable(&self) -> bool {
         self.address.0.is_null()
     }
 
@@ -169,7 +161,7 @@ impl Buffer {
     /// # Errors
     /// INTERNAL if the buffer is not within its allocation.
     #[cfg(feature = "std")]
-    pub(super) fn take_over(&self, source: &Buffer, range: Range<usize>) -> Result<bool> {
+    pub(crate) fn take_over(&self, source: &Buffer, range: Range<usize>) -> Result<bool> {
         let Some(movable) = self.storage()?.as_movable() else { return Ok(false) };
         let memory = source.storage()?.share_sole_block();
         Ok(memory.is_some_and(|memory| movable.take_over(memory, range)))
@@ -231,7 +223,7 @@ impl Buffer {
 
     /// A number that views of the same allocation share, and no others that live at the same time.
     #[cfg(feature = "std")]
-    pub(super) fn allocation_key(&self) -> usize {
+    pub(crate) fn allocation_key(&self) -> usize {
         core::ptr::from_ref(self.root()).addr()
     }
 
@@ -475,7 +467,7 @@ pub(super) fn read_only(length: usize) -> Error {
 }
 
 /// Checks the pattern of a fill.
-pub(super) fn check_pattern(offset: u64, length: u64, pattern_length: usize) -> Result<()> {
+pub(crate) fn check_pattern(offset: u64, length: u64, pattern_length: usize) -> Result<()> {
     if !matches!(pattern_length, 1 | 2 | 4 | 8) {
         return Err(Error::invalid_argument(format!("fill pattern of {pattern_length} bytes is not of 1, 2, 4 or 8")));
     }

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use super::flags;
+use crate::flags;
 
 /// A length that means "to the end of the buffer" (`IREE_HAL_WHOLE_BUFFER`).
 pub const WHOLE_BUFFER: u64 = u64::MAX;

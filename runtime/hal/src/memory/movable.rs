@@ -4,7 +4,7 @@
 //!   for a call is copied at the end of the call, too, if a program has kept it; then the end of the call waits for the pins.
 //!   Readers and the copy do not wait for each other.
 //! - *Exchangeable memory* is memory of the pool that may take another block, which holds the same bytes: what
-//!   [copy elision](super::elision) does to the target of a copy.
+//!   [copy elision](crate::commands::elision) does to the target of a copy.
 //!
 //! Both become fixed once a program gets a byte buffer of them.
 
@@ -14,9 +14,10 @@ use core::fmt;
 #[cfg(feature = "std")]
 use core::ops::Range;
 
+use super::address::BindingPointer;
 use super::pin::{Pin, Pinnable};
 use super::pool::Pool;
-use super::storage::{BindingPointer, Storage};
+use super::storage::Storage;
 use crate::vm::Ledger;
 use crate::{Error, Result};
 

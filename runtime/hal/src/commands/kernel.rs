@@ -4,7 +4,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use super::storage::BindingPointer;
+use crate::memory::address::BindingPointer;
 use crate::vm::{ConstantBytes, Fuel};
 use crate::{Error, Result};
 

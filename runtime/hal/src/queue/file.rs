@@ -4,11 +4,11 @@ use alloc::format;
 use alloc::sync::Arc;
 use std::path::Path;
 
-use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
-use super::memory::{BufferUsage, MemoryAccess, MemoryType};
-use super::storage::Storage;
 use crate::bytecode::Contents;
-use crate::mapping::WritableMapping;
+use crate::memory::buffer::{BUFFER_BYTES, Buffer, resolve_range};
+use crate::memory::mapping::WritableMapping;
+use crate::memory::parameters::{BufferUsage, MemoryAccess, MemoryType};
+use crate::memory::storage::Storage;
 use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object, vm};
 

@@ -374,7 +374,7 @@ fn too_large(length: u64, available: u64) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::storage::Storage;
+    use crate::memory::storage::Storage;
 
     #[test]
     fn classes_hold_their_sizes_and_waste_little() {

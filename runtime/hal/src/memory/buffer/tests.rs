@@ -1,8 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use super::*;
-use crate::StatusCode;
-use crate::allocator::Allocator;
-use crate::memory::BufferParameters;
+use crate::{Allocator, BufferParameters, StatusCode};
 
 #[derive(Debug)]
 #[repr(align(64))]

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::buffer::Buffer;
 use super::file::File;
-use super::queue::Operation;
+use super::operation::Operation;
+use crate::memory::buffer::Buffer;
 
 /// Transfers between buffers and files that are submitted together as one operation. Ranges and access are checked when they run.
 #[derive(Debug, Default)]

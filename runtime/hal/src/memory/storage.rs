@@ -25,29 +25,17 @@ use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::address::BindingPointer;
 use super::constant::Constant;
 use super::device_memory::DeviceMemory;
 use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
-use super::remote::Stage;
-#[cfg(feature = "std")]
-use crate::mapping::WritableMapping;
+use crate::memory::mapping::WritableMapping;
 #[cfg(feature = "std")]
 use crate::vm::Charge;
 use crate::vm::{Ledger, SharedCharge, array, guest};
 use crate::{Error, Result, vm};
-
-/// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct BindingPointer(pub *mut u8);
-
-// SAFETY: a binding pointer is an address. What is reached through it is shared between workgroups by the contract of
-// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "VMVX kernels" in docs/memory.md.
-unsafe impl Send for BindingPointer {}
-// SAFETY: as above.
-unsafe impl Sync for BindingPointer {}
 
 /// What keeps the bytes of a storage.
 enum Backing {
@@ -58,16 +46,7 @@ enum Backing {
     /// Memory that moves while it is not pinned.
     Movable(Box<Movable>),
     /// Memory that a device allocated.
-    Device(OfDevice),
-}
-
-/// Memory that a device allocated.
-pub(super) struct OfDevice {
-    pub(super) memory: Arc<dyn DeviceMemory>,
-    /// Makes copies for commands that run on the host. The pointer is the only reference to that code, so that the linker drops it from
-    /// programs without a device that has memory of its own.
-    #[cfg(feature = "std")]
-    pub(super) stage: Stage,
+    Device(Arc<dyn DeviceMemory>),
 }
 
 /// Bytes that are copied at once from or to memory that the host cannot access. It bounds the memory for a copy.
@@ -83,7 +62,7 @@ enum Owner {
 }
 
 /// A range of bytes.
-pub(super) struct Storage {
+pub(crate) struct Storage {
     /// The address of the first byte; dangling if the memory is movable, or is a device's that the host cannot access.
     pointer: NonNull<u8>,
     length: usize,
@@ -121,7 +100,7 @@ impl Storage {
     }
 
     /// No bytes.
-    pub(super) fn empty() -> Storage {
+    pub(crate) fn empty() -> Storage {
         let pointer = NonNull::<Aligned>::dangling().cast();
         Storage { pointer, length: 0, writable: true, backing: Backing::External(Owner::None), constant: None }
     }
@@ -137,7 +116,7 @@ impl Storage {
 
     /// Takes over a mapping that may be written, and its charge.
     #[cfg(feature = "std")]
-    pub(super) fn from_mapping(mut mapping: WritableMapping, charge: Charge) -> Storage {
+    pub(crate) fn from_mapping(mut mapping: WritableMapping, charge: Charge) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
         Storage {
@@ -151,7 +130,7 @@ impl Storage {
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
     /// says so.
-    pub(super) fn from_vm_buffer(
+    pub(crate) fn from_vm_buffer(
         source: &Arc<vm::Buffer>,
         offset: usize,
         length: usize,
@@ -193,28 +172,17 @@ impl Storage {
     }
 
     /// Takes memory that a device allocated.
-    pub(super) fn from_device(of_device: OfDevice) -> Storage {
-        let memory = &of_device.memory;
+    pub(super) fn from_device(memory: Arc<dyn DeviceMemory>) -> Storage {
         let address = memory.host_address().and_then(|address| NonNull::new(address.0));
         let pointer = address.unwrap_or(NonNull::<Aligned>::dangling().cast());
         let length = memory.length();
-        Storage { pointer, length, writable: true, backing: Backing::Device(of_device), constant: None }
+        Storage { pointer, length, writable: true, backing: Backing::Device(memory), constant: None }
     }
 
     /// Returns the memory of a device, if this is some.
     pub(super) fn device_memory(&self) -> Option<&dyn DeviceMemory> {
-        self.of_device().map(|of_device| &*of_device.memory)
-    }
-
-    /// Returns what makes copies for commands that run on the host, if the memory is a device's.
-    #[cfg(feature = "std")]
-    pub(super) fn stage(&self) -> Option<Stage> {
-        self.of_device().map(|of_device| of_device.stage)
-    }
-
-    fn of_device(&self) -> Option<&OfDevice> {
         match &self.backing {
-            Backing::Device(of_device) => Some(of_device),
+            Backing::Device(memory) => Some(&**memory),
             _ => None,
         }
     }
@@ -322,7 +290,7 @@ impl Storage {
             }
             Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
             Backing::Device(_) if self.unmapped().is_some() => return Err(not_mapped(self.length)),
-            Backing::Device(of_device) => Arc::new(Arc::clone(&of_device.memory)),
+            Backing::Device(memory) => Arc::new(Arc::clone(memory)),
             Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
         };
         let data = NonNull::new(self.pointer.as_ptr().wrapping_add(offset));
@@ -507,8 +475,8 @@ impl Storage {
                 }
             }
             Backing::Movable(ref mut movable) => movable.get_mut()?.exclusive(),
-            Backing::Device(ref mut of_device) => {
-                Arc::get_mut(&mut of_device.memory)?.host_address()?;
+            Backing::Device(ref mut memory) => {
+                Arc::get_mut(memory)?.host_address()?;
                 // SAFETY: the memory is mapped (line above), so that its `length` bytes are valid as long as it lives (contract of
                 // `DeviceMemory`). The borrow is exclusive and there is no other share of the memory, and operations that a device
                 // has not finished keep shares of the buffers that they use.
@@ -535,7 +503,7 @@ impl fmt::Debug for Storage {
             Backing::Pooled(_) => write!(f, "pooled {} bytes at {:p}", self.length, self.pointer),
             Backing::External(_) => write!(f, "external {} bytes at {:p}", self.length, self.pointer),
             Backing::Movable(movable) => write!(f, "{movable:?} {} bytes", self.length),
-            Backing::Device(of_device) => write!(f, "{:?}", of_device.memory),
+            Backing::Device(memory) => write!(f, "{memory:?}"),
         }
     }
 }

@@ -7,19 +7,19 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
-use super::memory::{BufferParameters, MemoryType};
+use super::address::BindingPointer;
+use super::parameters::{BufferParameters, MemoryType};
 use super::pool::AllocatorStatistics;
-use super::storage::BindingPointer;
 use crate::Result;
 #[cfg(feature = "std")]
-use crate::mapping::WritableMapping;
+use crate::memory::mapping::WritableMapping;
 
 /// An allocation of a device. Callers check ranges before they pass them.
 ///
 /// # Safety
 /// `length` and `host_address` return the same values each time. If there is an address, the `length` bytes from it on are valid
 /// for reads and writes, by several threads at once, as long as the value lives; the address is a multiple of
-/// [`MINIMUM_ALIGNMENT`](super::MINIMUM_ALIGNMENT).
+/// [`MINIMUM_ALIGNMENT`](crate::MINIMUM_ALIGNMENT).
 pub unsafe trait DeviceMemory: Any + Send + Sync + fmt::Debug {
     /// Returns the number of bytes.
     fn length(&self) -> usize;

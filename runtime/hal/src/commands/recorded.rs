@@ -12,9 +12,9 @@ use core::ops::Range;
 
 use bitflags::bitflags;
 
-use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
-use super::flags;
+use crate::flags;
+use crate::memory::buffer::{Buffer, resolve_range};
 use crate::vm::MaybeOwned;
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ pub struct BufferBinding<'a> {
     pub buffer: Option<MaybeOwned<'a, Buffer>>,
     /// Offset in bytes.
     pub offset: u64,
-    /// Length in bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
+    /// Length in bytes, or [`WHOLE_BUFFER`](crate::WHOLE_BUFFER).
     pub length: u64,
 }
 
@@ -57,6 +57,19 @@ impl BufferBinding<'_> {
     pub fn to_own(&self) -> BufferBinding<'static> {
         BufferBinding { buffer: self.buffer.as_ref().map(MaybeOwned::owned), offset: self.offset, length: self.length }
     }
+}
+
+/// A range of a buffer, or of whatever will be bound to a slot, as commands name it.
+#[derive(Clone, Debug)]
+pub struct BufferRef {
+    /// The buffer; `None` for what is bound to `slot`.
+    pub buffer: Option<Arc<Buffer>>,
+    /// Slot of the binding table.
+    pub slot: u32,
+    /// Offset in bytes.
+    pub offset: u64,
+    /// Length in bytes, or [`WHOLE_BUFFER`](crate::WHOLE_BUFFER).
+    pub length: u64,
 }
 
 /// A range of a buffer that a command uses.

@@ -6,61 +6,54 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use std::sync::OnceLock;
 
-use super::allocator::Allocator;
-use super::buffer::Buffer;
-use super::command_buffer::CommandBuffer;
-use super::commands::{BufferBinding, Command, Commands, WorkgroupCount};
-use super::memory::{BufferParameters, MemoryAccess};
-use super::queue::{Backend, BeforeSignal, Completion};
+use super::recorded::{BufferBinding, Command, Commands, WorkgroupCount};
 use crate::bytecode::imports::BYTES_PER_STEP;
+use crate::memory::allocator::Allocator;
+use crate::memory::buffer::Buffer;
+use crate::memory::device_memory::DeviceAllocator;
+use crate::memory::parameters::{BufferParameters, MemoryAccess};
 use crate::vm::{Fuel, Ledger, MaybeOwned, array};
 use crate::{Error, Result};
 
 /// Bytes that are copied at once. It bounds the memory for a copy.
 const COPIED_BYTES: usize = 1 << 20;
 
-/// Copies what commands read and write: [`stage`], reached by a pointer that is kept with memory that the host cannot access.
-pub(super) type Stage = fn(&Commands, &[BufferBinding<'_>], &Ledger, &mut Fuel) -> Result<Staged>;
+/// Copies what commands read and write.
+type Stage = fn(&Commands, &[BufferBinding<'_>], &Ledger, &mut Fuel) -> Result<Staged>;
 
-/// Returns what copies what commands read and write, if they name memory that the host cannot access.
-#[inline]
-pub(super) fn needed(commands: &Commands, table: &[BufferBinding<'_>]) -> Option<Stage> {
-    let bound = || table.iter().filter_map(|binding| binding.buffer.as_ref()).find_map(|buffer| buffer.stage());
-    commands.buffers.iter().find_map(|buffer| buffer.stage()).or_else(bound)
-}
+/// [`stage`], set by the first allocator of a device's memory. It is the only reference to that code, so that the linker drops the
+/// code from programs without a device that has memory of its own.
+static STAGE: OnceLock<Stage> = OnceLock::new();
 
-/// Executes commands with copies of the memory that the host cannot access, if the backend runs them on the host.
-///
-/// # Errors
-/// Those of [`Backend::execute`]; RESOURCE_EXHAUSTED without memory for the copies; the failure of the other device.
-pub(super) fn execute(
-    backend: &dyn Backend,
-    command_buffer: &Arc<CommandBuffer>,
-    table: &[BufferBinding<'_>],
-    mut completion: Completion<'_>,
-) -> Result<()> {
-    let staged = command_buffer.commands().ok().and_then(|commands| Some((commands, needed(commands, table)?)));
-    let Some((commands, stage)) = staged.filter(|_| backend.executable_cache().is_none()) else {
-        return backend.execute(command_buffer, table, completion);
-    };
-    let mut fuel = Fuel::of(completion.meter());
-    match stage(commands, table, completion.ledger(), &mut fuel) {
-        Ok(Staged { commands, table, write_back }) => {
-            completion.before_signal(write_back);
-            let commands = Arc::new(CommandBuffer::of_commands(command_buffer.modes(), commands));
-            backend.execute(&commands, &table, completion)
-        }
-        Err(error) => completion.finish(Err(error)),
+impl Allocator {
+    /// Creates an allocator of a device's own memory. Host memory that is imported is copied.
+    #[must_use]
+    pub fn of_device(device: Arc<dyn DeviceAllocator>) -> Allocator {
+        STAGE.get_or_init(|| stage);
+        Allocator::with_device(device)
     }
 }
 
+/// Returns what copies what commands read and write, if they name memory that the host cannot access.
+#[inline]
+pub(crate) fn needed(commands: &Commands, table: &[BufferBinding<'_>]) -> Option<Stage> {
+    let stage = STAGE.get()?;
+    let mut bound = table.iter().filter_map(|binding| binding.buffer.as_ref());
+    let is_needed = commands.buffers.iter().any(|buffer| buffer.is_remote()) || bound.any(|buffer| buffer.is_remote());
+    is_needed.then_some(*stage)
+}
+
+/// Writes copies back.
+pub(crate) type WriteBack = Box<dyn FnOnce() -> Result<()> + Send>;
+
 /// Commands on copies.
-pub(super) struct Staged {
-    pub(super) commands: Commands,
-    pub(super) table: Vec<BufferBinding<'static>>,
+pub(crate) struct Staged {
+    pub(crate) commands: Commands,
+    pub(crate) table: Vec<BufferBinding<'static>>,
     /// Writes back what the commands, when they are done, may have written.
-    pub(super) write_back: BeforeSignal,
+    pub(crate) write_back: WriteBack,
 }
 
 /// The copy of one allocation.
@@ -78,12 +71,7 @@ struct Range {
 }
 
 /// Copies what commands read and write. The bytes of both directions are charged before.
-pub(super) fn stage(
-    commands: &Commands,
-    table: &[BufferBinding<'_>],
-    ledger: &Ledger,
-    fuel: &mut Fuel,
-) -> Result<Staged> {
+fn stage(commands: &Commands, table: &[BufferBinding<'_>], ledger: &Ledger, fuel: &mut Fuel) -> Result<Staged> {
     let (used, written) = ranges(commands, table)?;
     let bytes = used.iter().chain(&written).fold(0u64, |sum, range| sum.saturating_add(range.length as u64));
     fuel.charge(bytes.div_ceil(BYTES_PER_STEP))?;

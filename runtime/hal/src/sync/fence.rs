@@ -189,14 +189,14 @@ impl Fence {
     }
 
     /// Sets the task of the fence, which threads that wait for it may execute.
-    pub(super) fn set_participant(&self, task: &Arc<dyn WaitParticipant>, role: Role) {
+    pub(crate) fn set_participant(&self, task: &Arc<dyn WaitParticipant>, role: Role) {
         for (semaphore, payload) in self.timepoints() {
             semaphore.set_participant(payload, Arc::clone(task), role);
         }
     }
 
     /// Returns the tasks that have started and signal the timepoints that are not reached; `None` if one has no such task.
-    pub(super) fn signallers(&self) -> Option<Vec<Arc<dyn WaitParticipant>>> {
+    pub(crate) fn signallers(&self) -> Option<Vec<Arc<dyn WaitParticipant>>> {
         let mut tasks = Vec::new();
         for (semaphore, payload) in self.timepoints() {
             if semaphore.query().ok()? >= payload {
@@ -213,7 +213,7 @@ impl Fence {
     }
 
     /// Returns the task of a timepoint, if one is not reached and has one.
-    pub(super) fn participant(&self) -> Option<Arc<dyn WaitParticipant>> {
+    pub(crate) fn participant(&self) -> Option<Arc<dyn WaitParticipant>> {
         self.timepoints().find_map(|(semaphore, payload)| semaphore.participant(payload))
     }
 

@@ -27,7 +27,7 @@ fn loom_fence() {
 }
 
 /// A callback for a semaphore that reaches a payload.
-pub(super) trait Waiter: Send + Sync {
+pub(crate) trait Waiter: Send + Sync {
     /// Called once for each registration, on the signalling thread, when the payload is reached or the semaphore fails.
     fn notify(self: Arc<Self>, result: Result<()>);
 }
@@ -72,7 +72,7 @@ struct Participation {
 
 /// What a task has to do with a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The task has started, and signals the payload when it is done.
     Signals,
     /// An operation that waits for the task signals the payload.
@@ -186,7 +186,7 @@ impl Semaphore {
     }
 
     /// Registers a waiter unless the payload is reached or the semaphore has failed.
-    pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
+    pub(crate) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
         self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
         loom_fence();

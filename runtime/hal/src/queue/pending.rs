@@ -6,7 +6,6 @@
 //!
 //! [`Activity`] counts the operations that can still signal a fence, so that a wait that cannot end is recognised.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use core::cell::RefCell;
@@ -14,26 +13,18 @@ use core::fmt;
 use core::task::Poll;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::buffer::Buffer;
-use super::command_buffer::CommandBuffer;
-use super::commands::BufferBinding;
-use super::fence::Fence;
-use super::queue::{Backend, CallLimits, Completion, Fences, Operation, Predecessors, Submitted};
-use super::remote;
-use super::semaphore::Waiter;
-use super::wait::Countdown;
+use super::backend::Backend;
+use super::completion::Completion;
+use super::operation::Operation;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::vm::{Charge, Ledger, array};
+use crate::commands::command_buffer::CommandBuffer;
+use crate::commands::recorded::BufferBinding;
+use crate::commands::staging::{self, Staged};
+use crate::sync::fence::Fence;
+use crate::sync::semaphore::Waiter;
+use crate::sync::wait::Countdown;
+use crate::vm::{Charge, Fuel, Ledger};
 use crate::{Error, Result};
-
-/// The queue of a device: its backend, and the operations that are pending.
-#[derive(Debug)]
-pub struct Queue {
-    backend: Arc<dyn Backend>,
-    activity: Arc<Activity>,
-    /// The operations of host programs.
-    pending: Arc<PendingOperations>,
-}
 
 /// The pending operations of a session, which fail when it ends, in any order: those that wait for each other in a circle would never
 /// run.
@@ -54,7 +45,7 @@ impl PendingOperations {
     }
 
     /// Adds an operation that becomes ready when `count` timepoints are reached.
-    fn add(self: &Arc<PendingOperations>, count: usize, work: Work) -> Arc<Pending> {
+    pub(super) fn add(self: &Arc<PendingOperations>, count: usize, work: Work) -> Arc<Pending> {
         let mut pendings = self.lock();
         let position = pendings.free.pop().unwrap_or(pendings.operations.len());
         let (countdown, work) = (Countdown::new(count), Mutex::new(Some(work)));
@@ -99,20 +90,20 @@ impl fmt::Debug for PendingOperations {
 
 /// The pending operations of a queue that can still run.
 #[derive(Debug, Default)]
-struct Activity {
+pub(super) struct Activity {
     /// Operations that wait for a fence of the host, and those whose fence is reached and which have not returned.
-    active: AtomicUsize,
+    pub(super) active: AtomicUsize,
     /// Number of operations that were ever counted in `active`.
-    started: AtomicU64,
+    pub(super) started: AtomicU64,
 }
 
 /// An operation that is counted as active until it is dropped. An operation that becomes ready is counted before the one
 /// that signals its fence ends to be.
 #[derive(Debug)]
-struct Active(Arc<Activity>);
+pub(super) struct Active(Arc<Activity>);
 
 impl Active {
-    fn new(activity: &Arc<Activity>) -> Active {
+    pub(super) fn new(activity: &Arc<Activity>) -> Active {
         activity.active.fetch_add(1, Ordering::SeqCst);
         activity.started.fetch_add(1, Ordering::SeqCst);
         Active(Arc::clone(activity))
@@ -125,193 +116,17 @@ impl Drop for Active {
     }
 }
 
-/// Returns true if a fence is reached or absent.
-///
-/// # Errors
-/// The failure of the fence.
-#[inline(always)]
-pub fn is_reached(fence: Option<&Fence>) -> Result<bool> {
-    match fence {
-        Some(fence) => fence.query(),
-        None => Ok(true),
-    }
-}
-
-impl Queue {
-    /// Creates the queue of a backend.
-    #[must_use]
-    pub fn new(backend: Arc<dyn Backend>) -> Queue {
-        Queue { backend, activity: Arc::default(), pending: Arc::default() }
-    }
-
-    /// Returns the backend.
-    #[inline]
-    #[must_use]
-    pub fn backend(&self) -> &dyn Backend {
-        &*self.backend
-    }
-
-    /// Runs an operation once the wait fence is reached and then signals the signal fence. Both fences are optional.
-    ///
-    /// # Errors
-    /// The failure of the wait fence, or of the operation, if it is known on return; RESOURCE_EXHAUSTED if the ledger has no
-    /// space for a pending operation.
-    pub fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
-        let Fences { wait, signal, limits, affinity } = fences;
-        let mut completion = Completion::new(signal, limits, affinity);
-        match is_reached(wait) {
-            Ok(true) => run_on(&*self.backend, operation, completion),
-            Ok(false) => match self.follow(wait, Submitted::Operation(&operation), limits, &mut completion) {
-                Ok(true) => self.backend.run(operation, completion),
-                Ok(false) => self.defer(wait, operation, completion, limits),
-                Err(error) => completion.finish(Err(error)),
-            },
-            Err(error) => completion.finish(Err(error)),
-        }
-    }
-
-    /// Submits an operation that is costly to create, if it must be pending: `source` is copied then.
-    ///
-    /// # Errors
-    /// Those of [`Queue::submit`].
-    #[cold]
-    pub fn submit_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
-        let bytes = fences.limits.ledger().charge(source.len() as u64);
-        match bytes.and_then(|bytes| Ok((bytes, array::copy_of(source)?))) {
-            Ok((bytes, source)) => {
-                // The pending operation is charged for its copy.
-                drop(bytes);
-                self.submit(fences, Operation::Update { source: source.into(), target, offset })
-            }
-            Err(error) => fences.signal.finish(Err(error)),
-        }
-    }
-
-    /// Submits the execution of a command buffer like [`Queue::submit`].
-    ///
-    /// # Errors
-    /// Those of [`Queue::submit`].
-    #[inline]
-    pub fn submit_execution(
-        &self,
-        fences: Fences<'_>,
-        command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding<'_>],
-    ) -> Result<()> {
-        let Fences { wait, signal, limits, affinity } = fences;
-        let mut completion = Completion::new(signal, limits, affinity);
-        match is_reached(wait) {
-            Ok(true) => remote::execute(&*self.backend, command_buffer, bindings, completion),
-            Ok(false) => {
-                let execution = Submitted::Execution(command_buffer, bindings);
-                match self.follow(wait, execution, limits, &mut completion) {
-                    Ok(true) => self.backend.execute(command_buffer, bindings, completion),
-                    Ok(false) => {
-                        // At most as many as one call passes.
-                        let bindings: Box<[_]> = bindings.iter().map(BufferBinding::to_own).collect();
-                        let operation = Operation::Execute { command_buffer: Arc::clone(command_buffer), bindings };
-                        self.defer(wait, operation, completion, limits)
-                    }
-                    Err(error) => completion.finish(Err(error)),
-                }
-            }
-            Err(error) => completion.finish(Err(error)),
-        }
-    }
-
-    /// Sets what an operation follows, if the device itself can order it after all that it waits for.
-    #[cold]
-    fn follow(
-        &self,
-        wait: Option<&Fence>,
-        operation: Submitted<'_>,
-        limits: CallLimits<'_>,
-        completion: &mut Completion<'_>,
-    ) -> Result<bool> {
-        let Some((wait, tasks)) = wait.and_then(|wait| Some((wait, wait.signallers()?))) else { return Ok(false) };
-        if !self.backend.can_follow(&tasks, operation) {
-            return Ok(false);
-        }
-        let extent = match operation {
-            Submitted::Operation(operation) => operation.extent(),
-            Submitted::Execution(_, bindings) => size_of_val(bindings) as u64,
-        };
-        let charge = charge(extent, wait, limits.ledger())?;
-        completion.set_predecessors(Predecessors { tasks, charge });
-        Ok(true)
-    }
-
-    #[cold]
-    fn defer(
-        &self,
-        wait: Option<&Fence>,
-        operation: Operation,
-        mut completion: Completion<'_>,
-        limits: CallLimits<'_>,
-    ) -> Result<()> {
-        if limits.ledger().is_limited()
-            && let Operation::Execute { command_buffer, bindings } = &operation
-            && command_buffer.commands().is_ok_and(|commands| remote::needed(commands, bindings).is_some())
-        {
-            completion.keep_ledger();
-        }
-        // Only a fence can be unreached.
-        let Some(wait) = wait else { return completion.finish(Err(Error::internal("no fence is pending"))) };
-        match charge(operation.extent(), wait, limits.ledger()) {
-            Ok(charge) => {
-                let owner = limits.pending.unwrap_or(&self.pending);
-                self.defer_charged(wait, operation, completion.detach(), charge, owner);
-            }
-            Err(error) => return completion.finish(Err(error)),
-        }
-        Ok(())
-    }
-
-    fn defer_charged(
-        &self,
-        wait: &Fence,
-        operation: Operation,
-        completion: Completion<'static>,
-        charge: Charge,
-        owner: &Arc<PendingOperations>,
-    ) {
-        if let Some(participant) = wait.participant() {
-            // A thread that waits for this operation participates in what the operation waits for.
-            completion.set_preceding(&participant);
-        }
-        let active = (!wait.is_of_program()).then(|| Active::new(&self.activity));
-        let activity = Arc::clone(&self.activity);
-        let work =
-            Work { backend: Arc::clone(&self.backend), operation, completion, activity, active, _charge: charge };
-        let waiter: Arc<dyn Waiter> = owner.add(wait.timepoints().count(), work);
-        for (semaphore, payload) in wait.timepoints() {
-            if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
-                Arc::clone(&waiter).notify(result);
-            }
-        }
-    }
-
-    /// Returns true if no operation of any of the queues is running or waits for a fence of the host. Then only a call
-    /// can signal what the others wait for.
-    pub fn are_idle<'a>(queues: impl Iterator<Item = &'a Queue> + Clone) -> bool {
-        let started =
-            || queues.clone().map(|queue| queue.activity.started.load(Ordering::SeqCst)).fold(0, u64::wrapping_add);
-        let is_idle = |queue: &Queue| queue.activity.active.load(Ordering::SeqCst) == 0 && queue.backend.is_idle();
-        let before = started();
-        // If an operation of one queue has started another one meanwhile, the queues were not idle at one time.
-        queues.clone().all(is_idle) && started() == before
-    }
-}
-
 /// The bytes of a pending operation for each timepoint that it waits for: an entry in an array that at most doubles.
 const WAITER_BYTES: u64 = 2 * size_of::<(u64, Weak<dyn Waiter>)>() as u64;
 
-fn charge(extent: u64, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
+/// Charges a pending operation of `extent` bytes.
+pub(super) fn charge(extent: u64, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
     let waiters = (wait.timepoints().count() as u64).saturating_mul(WAITER_BYTES);
     ledger.charge(extent.saturating_add(waiters).saturating_add(size_of::<Pending>() as u64))
 }
 
-struct Pending {
+/// An operation that waits for timepoints.
+pub(super) struct Pending {
     countdown: Countdown,
     work: Mutex<Option<Work>>,
     owner: Weak<PendingOperations>,
@@ -319,14 +134,15 @@ struct Pending {
     position: usize,
 }
 
-struct Work {
-    backend: Arc<dyn Backend>,
-    operation: Operation,
-    completion: Completion<'static>,
-    activity: Arc<Activity>,
+/// An operation, and what it runs with.
+pub(super) struct Work {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) operation: Operation,
+    pub(super) completion: Completion<'static>,
+    pub(super) activity: Arc<Activity>,
     /// Set while the operation counts as active.
-    active: Option<Active>,
-    _charge: Charge,
+    pub(super) active: Option<Active>,
+    pub(super) _charge: Charge,
 }
 
 impl Waiter for Pending {
@@ -408,12 +224,37 @@ fn run(work: Work, result: Result<()>) {
     };
 }
 
-fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_>) -> Result<()> {
+/// Runs an operation whose wait fence is reached.
+pub(super) fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_>) -> Result<()> {
     match &operation {
-        Operation::Execute { command_buffer, bindings } => {
-            remote::execute(backend, command_buffer, bindings, completion)
-        }
+        Operation::Execute { command_buffer, bindings } => execute(backend, command_buffer, bindings, completion),
         _ => backend.run(operation, completion),
+    }
+}
+
+/// Executes commands with copies of the memory that the host cannot access, if the backend runs them on the host.
+///
+/// # Errors
+/// Those of [`Backend::execute`]; RESOURCE_EXHAUSTED without memory for the copies; the failure of the other device.
+pub(super) fn execute(
+    backend: &dyn Backend,
+    command_buffer: &Arc<CommandBuffer>,
+    table: &[BufferBinding<'_>],
+    mut completion: Completion<'_>,
+) -> Result<()> {
+    let staged =
+        command_buffer.commands().ok().and_then(|commands| Some((commands, staging::needed(commands, table)?)));
+    let Some((commands, stage)) = staged.filter(|_| backend.executable_cache().is_none()) else {
+        return backend.execute(command_buffer, table, completion);
+    };
+    let mut fuel = Fuel::of(completion.meter());
+    match stage(commands, table, completion.ledger(), &mut fuel) {
+        Ok(Staged { commands, table, write_back }) => {
+            completion.set_write_back(write_back);
+            let commands = Arc::new(CommandBuffer::of_commands(command_buffer.modes(), commands));
+            backend.execute(&commands, &table, completion)
+        }
+        Err(error) => completion.finish(Err(error)),
     }
 }
 
@@ -422,6 +263,7 @@ fn run_on(backend: &dyn Backend, operation: Operation, completion: Completion<'_
 mod tests {
     use super::*;
     use crate::StatusCode;
+    use crate::queue::{Fences, Queue};
 
     /// Does nothing but to signal.
     #[derive(Debug)]

@@ -286,9 +286,9 @@ fn unsound_shape(shape: &[u64], element_type: ElementType, buffer: &Buffer) -> E
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::super::allocator::Allocator;
-    use super::super::memory::BufferParameters;
     use super::*;
+    use crate::memory::allocator::Allocator;
+    use crate::memory::parameters::BufferParameters;
 
     const DENSE: EncodingType = EncodingType::DENSE_ROW_MAJOR;
 

@@ -1,0 +1,11 @@
+//! Commands: executables, recording, and what recorded commands consist of. No module here names queues.
+
+mod backend_data;
+pub(crate) mod channel;
+pub(crate) mod command_buffer;
+mod elision;
+pub(crate) mod executable;
+mod growth;
+pub mod kernel;
+pub(crate) mod recorded;
+pub(crate) mod staging;
