@@ -9,9 +9,11 @@ use incarnate_hal::{BindingPointer, MINIMUM_ALIGNMENT};
 
 use crate::error::Checked;
 use crate::gpu::Gpu;
-use crate::memory::ALIGNMENT;
 use crate::ranges::Ranges;
 use crate::{Error, Result};
+
+/// The alignment of allocations in bytes: the greatest `minStorageBufferOffsetAlignment` that Vulkan permits.
+pub(crate) const ALIGNMENT: u64 = 256;
 
 /// The type of memory of a block.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::Result;
+use crate::block::ALIGNMENT;
 use crate::gpu::Gpu;
-use crate::memory::{ALIGNMENT, Allocation, BufferPosition, Heap};
+use crate::memory::{Allocation, BufferPosition, Heap};
 
 /// A logical device and its memory.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 
 use ash::vk;
 
-use crate::encoder::BoundRange;
 use crate::error::Checked;
 use crate::gpu::Gpu;
-use crate::pipeline::Pipeline;
+use crate::memory::BufferPosition;
+use crate::objects::DescriptorPools;
+use crate::pipeline::{Pipeline, descriptor_type};
 use crate::{Error, Result};
 
 /// Sets, and descriptors of each kind, of a pool.
@@ -14,14 +15,11 @@ const SETS: u32 = 256;
 const STORAGE_DESCRIPTORS: u32 = 2048;
 const UNIFORM_DESCRIPTORS: u32 = 256;
 
-/// The pools of a recording. Sets are allocated from the last one in use.
-#[derive(Default)]
-pub(crate) struct DescriptorPools {
-    pools: Vec<vk::DescriptorPool>,
-    /// The number of pools that have sets.
-    used: usize,
-    /// The contents of descriptors while they are written.
-    infos: Vec<vk::DescriptorBufferInfo>,
+/// A range of a dispatch's binding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoundRange {
+    pub(crate) position: BufferPosition,
+    pub(crate) length: u64,
 }
 
 impl DescriptorPools {
@@ -102,25 +100,6 @@ impl DescriptorPools {
             }
         }
     }
-
-    /// Frees all sets; returns false if the pools cannot be used again.
-    pub(crate) fn reset(&mut self, gpu: &Gpu) -> bool {
-        let used = self.pools.iter().take(self.used);
-        // SAFETY: the submissions that used the sets are done, as the recording is being dropped.
-        let reset =
-            |pool| unsafe { gpu.raw.reset_descriptor_pool(pool, vk::DescriptorPoolResetFlags::empty()).is_ok() };
-        let failed = used.filter(|pool| !reset(**pool)).count();
-        self.used = 0;
-        failed == 0
-    }
-
-    /// Destroys the pools, whose sets no submission uses.
-    pub(crate) fn destroy(self, gpu: &Gpu) {
-        for pool in self.pools {
-            // SAFETY: the pool is of the device, and the submissions that used its sets are done.
-            unsafe { gpu.raw.destroy_descriptor_pool(pool, None) };
-        }
-    }
 }
 
 fn create_pool(gpu: &Gpu, pipeline: &Pipeline) -> Result<vk::DescriptorPool> {
@@ -158,9 +137,4 @@ fn info(gpu: &Gpu, range: &BoundRange, is_uniform: bool) -> Result<vk::Descripto
         return Err(Error::invalid_argument(format!("its {length} bytes exceed {} {most} of the device", names.1)));
     }
     Ok(vk::DescriptorBufferInfo { buffer: range.position.buffer, offset: range.position.offset, range: length })
-}
-
-/// The type of descriptors.
-pub(crate) fn descriptor_type(is_uniform: bool) -> vk::DescriptorType {
-    if is_uniform { vk::DescriptorType::UNIFORM_BUFFER } else { vk::DescriptorType::STORAGE_BUFFER }
 }

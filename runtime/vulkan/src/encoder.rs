@@ -9,11 +9,12 @@ use incarnate_hal::BufferBinding;
 use incarnate_hal::backend::{Command, Commands};
 
 use crate::context::Context;
-use crate::descriptors::DescriptorPools;
+use crate::descriptors::BoundRange;
 use crate::error::Checked;
 use crate::features::Family;
 use crate::gpu::Gpu;
 use crate::memory::{Allocation, BufferPosition};
+use crate::objects::Objects;
 use crate::pipeline::Pipeline;
 use crate::queues::Point;
 use crate::timing::Timing;
@@ -26,15 +27,6 @@ const PATTERN_BLOCK: u64 = 64 << 10;
 /// The bytes of tables of device addresses that are allocated at once.
 const TABLE_BLOCK: u64 = 16 << 10;
 
-/// Objects that recordings reuse.
-pub(crate) struct Objects {
-    /// The family of the queues that they are for.
-    pub(crate) family: u32,
-    pool: vk::CommandPool,
-    commands: vk::CommandBuffer,
-    descriptors: DescriptorPools,
-}
-
 /// A recorded command buffer of Vulkan, with the memory that only it uses.
 pub(crate) struct Recording {
     gpu: Arc<Gpu>,
@@ -42,13 +34,6 @@ pub(crate) struct Recording {
     kept: Vec<Allocation>,
     /// Set while a profile is recorded.
     timing: Option<Timing>,
-}
-
-/// A range of a dispatch's binding.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BoundRange {
-    pub(crate) position: BufferPosition,
-    pub(crate) length: u64,
 }
 
 /// How many workgroups a dispatch has.
@@ -70,33 +55,6 @@ pub(crate) struct Encoder<'a> {
     bound: vk::Pipeline,
 }
 
-impl Objects {
-    fn new(gpu: &Gpu, family: u32) -> Result<Objects> {
-        let info = vk::CommandPoolCreateInfo::default().queue_family_index(family);
-        // SAFETY: the device lives and has queues of the family.
-        let pool = unsafe { gpu.raw.create_command_pool(&info, None) }.checked("creating a command pool")?;
-        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
-        // SAFETY: the pool was created above.
-        let buffers = unsafe { gpu.raw.allocate_command_buffers(&info) };
-        match buffers.as_deref() {
-            Ok(&[commands]) => Ok(Objects { family, pool, commands, descriptors: DescriptorPools::default() }),
-            other => {
-                let result = other.err().copied().unwrap_or(vk::Result::ERROR_UNKNOWN);
-                // SAFETY: the pool was created above and nothing uses it.
-                unsafe { gpu.raw.destroy_command_pool(pool, None) };
-                Err(crate::error::error(result, "allocating a command buffer"))
-            }
-        }
-    }
-
-    /// Destroys the objects, which no submission uses.
-    pub(crate) fn destroy(self, gpu: &Gpu) {
-        self.descriptors.destroy(gpu);
-        // SAFETY: the pool is of the device, and the caller's submissions that used it are done.
-        unsafe { gpu.raw.destroy_command_pool(self.pool, None) };
-    }
-}
-
 impl<'a> Encoder<'a> {
     /// Begins a command buffer for queues of a family that is submitted once, or any number of times.
     ///
@@ -106,7 +64,7 @@ impl<'a> Encoder<'a> {
         let gpu = &context.gpu;
         let objects = match gpu.take_objects(family.index) {
             Some(objects) => objects,
-            None => Objects::new(gpu, family.index)?,
+            None => Objects::new(&gpu.raw, family.index)?,
         };
         let commands = objects.commands;
         let recording = Recording { gpu: Arc::clone(gpu), objects: Some(objects), kept: Vec::new(), timing: None };
@@ -457,10 +415,10 @@ impl Drop for Recording {
         let Some(mut objects) = self.objects.take() else { return };
         // SAFETY: the submissions of the commands are done or the device is lost (contract of `submit`).
         let reset = unsafe { self.gpu.raw.reset_command_pool(objects.pool, vk::CommandPoolResetFlags::empty()) };
-        if reset.is_ok() && objects.descriptors.reset(&self.gpu) {
+        if reset.is_ok() && objects.descriptors.reset(&self.gpu.raw) {
             self.gpu.give_back_objects(objects);
         } else {
-            objects.destroy(&self.gpu);
+            objects.destroy(&self.gpu.raw);
         }
     }
 }

@@ -10,10 +10,10 @@ use ash::vk;
 use incarnate_hal::QueueAffinity;
 use incarnate_vm::clock::Instant;
 
-use crate::encoder::Objects;
 use crate::error::{Checked, device_lost};
 use crate::features::Properties;
 use crate::instance::Instance;
+use crate::objects::Objects;
 use crate::queues::{self, Point, Queue, QueueOptions};
 use crate::{Error, Result};
 
@@ -202,7 +202,7 @@ impl Gpu {
             kept.push(objects);
         } else {
             drop(kept);
-            objects.destroy(self);
+            objects.destroy(&self.raw);
         }
     }
 
@@ -270,7 +270,7 @@ impl Drop for Gpu {
         unsafe {
             let _ = self.raw.device_wait_idle();
             for objects in std::mem::take(self.objects.get_mut().unwrap_or_else(PoisonError::into_inner)) {
-                objects.destroy(self);
+                objects.destroy(&self.raw);
             }
             for queue in std::mem::take(&mut self.queues) {
                 queue.destroy(&self.raw);

@@ -8,7 +8,7 @@
 //! | `gpu`, `queues`, `context` | logical devices, their queues and timelines |
 //! | `memory`, `block`, `ranges`, `staging` | allocations in blocks of memory; imported memory of the host; copies between the host and memory that it cannot access |
 //! | `pipeline`, `pipeline_cache`, `descriptors` | executables; the file of compiled pipelines; descriptor sets |
-//! | `encoder`, `recorder`, `replays`, `shadows` | commands in Vulkan's form; memory of other devices in them |
+//! | `objects`, `encoder`, `recorder`, `replays`, `shadows` | commands in Vulkan's form; memory of other devices in them |
 //! | `timing` | times of commands in profiles |
 //! | `submissions`, `backend` | operations that are not done; the backend |
 
@@ -22,6 +22,7 @@ mod features;
 mod gpu;
 mod instance;
 mod memory;
+mod objects;
 mod physical;
 mod pipeline;
 mod pipeline_cache;

@@ -12,13 +12,10 @@ use ash::vk;
 use incarnate_hal::backend::{DeviceAllocator, DeviceMemory, HostMemory};
 use incarnate_hal::{AllocatorStatistics, BindingPointer, BufferParameters, MemoryType};
 
-use crate::block::{Block, BlockKind, buffer_memory_types};
+use crate::block::{ALIGNMENT, Block, BlockKind, buffer_memory_types};
 use crate::gpu::Gpu;
-use crate::staging;
 use crate::{Error, Result};
 
-/// The alignment of allocations in bytes: the greatest `minStorageBufferOffsetAlignment` that Vulkan permits.
-pub(crate) const ALIGNMENT: u64 = 256;
 /// The size of blocks that allocations share, in bytes.
 const BLOCK: u64 = 64 << 20;
 /// An allocation from this length on has a block of its own.
@@ -316,6 +313,16 @@ impl Allocation {
         &self.heap.gpu
     }
 
+    /// Returns the number of bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Returns the address at which the host accesses the memory; `None` if it is not mapped.
+    pub(crate) fn mapped_address(&self) -> Option<BindingPointer> {
+        self.block.host.map(|address| BindingPointer(address.0.wrapping_add(self.offset as usize)))
+    }
+
     /// Copies bytes to mapped memory.
     ///
     /// # Errors
@@ -340,45 +347,10 @@ impl Allocation {
 
     fn mapped(&self, offset: usize, length: usize) -> Result<*mut u8> {
         let end = offset.checked_add(length).filter(|end| *end as u64 <= self.length);
-        match (self.host_address(), end) {
+        match (self.mapped_address(), end) {
             (Some(address), Some(_)) => Ok(address.0.wrapping_add(offset)),
             _ => Err(Error::internal("range of mapped device memory is not there")),
         }
-    }
-}
-
-// SAFETY: the length never changes. The address is that of mapped memory of the block, which the allocation keeps and which stays
-// mapped until it is freed; the range is within the block and belongs to this allocation alone. The memory is coherent. Vulkan aligns
-// mapped addresses to at least 64 bytes, and the offset is a multiple of `ALIGNMENT`. Imported memory has the guarantees of `HostMemory`,
-// which the block keeps, and `Block::import` checks its alignment.
-unsafe impl DeviceMemory for Allocation {
-    fn length(&self) -> usize {
-        self.length as usize
-    }
-
-    fn host_address(&self) -> Option<BindingPointer> {
-        self.block.host.map(|address| BindingPointer(address.0.wrapping_add(self.offset as usize)))
-    }
-
-    fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        staging::read(self, offset as u64, target)
-    }
-
-    fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
-        staging::write(self, offset as u64, source)
-    }
-
-    fn copy_from(
-        &self,
-        offset: usize,
-        source: &dyn DeviceMemory,
-        source_offset: usize,
-        length: usize,
-    ) -> Option<Result<()>> {
-        let source: &Allocation = (source as &dyn std::any::Any).downcast_ref()?;
-        source
-            .is_of(self.gpu())
-            .then(|| staging::copy(source, source_offset as u64, self, offset as u64, length as u64))
     }
 }
 

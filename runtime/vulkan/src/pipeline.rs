@@ -10,7 +10,6 @@ use incarnate_bytecode::gpu_executable::{self, BdaLayout, DescriptorBinding, Vul
 use incarnate_hal::backend::DeviceExecutable;
 use incarnate_hal::kernel::{FunctionInfo, MAXIMUM_BINDINGS, too_many_bindings};
 
-use crate::descriptors::descriptor_type;
 use crate::error::Checked;
 use crate::gpu::Gpu;
 use crate::{Error, Result};
@@ -319,6 +318,11 @@ fn create_set_layout(gpu: &Gpu, bindings: &[DescriptorBinding], is_pushed: bool)
     let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings).flags(flags);
     // SAFETY: the device lives; the numbers of the bindings differ (`VulkanExecutable::read`).
     unsafe { gpu.raw.create_descriptor_set_layout(&info, None) }.checked("creating a descriptor set layout")
+}
+
+/// The type of descriptors.
+pub(crate) fn descriptor_type(is_uniform: bool) -> vk::DescriptorType {
+    if is_uniform { vk::DescriptorType::UNIFORM_BUFFER } else { vk::DescriptorType::STORAGE_BUFFER }
 }
 
 fn check_subgroup_size(gpu: &Gpu, size: u32) -> Result<()> {

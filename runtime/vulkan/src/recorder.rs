@@ -6,7 +6,8 @@ use incarnate_hal::backend::{Command, Commands, Dispatch, WorkgroupCount};
 use incarnate_hal::{Buffer, BufferBinding};
 
 use crate::context::Context;
-use crate::encoder::{BoundRange, Count, Encoder, Recording};
+use crate::descriptors::BoundRange;
+use crate::encoder::{Count, Encoder, Recording};
 use crate::features::Family;
 use crate::memory::{Allocation, BufferPosition};
 use crate::pipeline::Executable;
