@@ -4,11 +4,11 @@
 //! They are text for people, which the compiler writes in one form; nothing depends on them for safety.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use crate::value_names::{end_of_quoted, unquote};
-use crate::{CallingConvention, ConventionItem};
+use crate::declared_name::{end_of_quoted, generic_name, unquote};
+use crate::{CallingConvention, ConventionItem, ElementType};
 
 /// Attribute of a function: its declaration.
 pub const DECLARATION: &str = "iree.abi.declaration";
@@ -90,9 +90,10 @@ pub fn declaration_of<'a>(
     })
 }
 
-/// Returns the name of a value that the model does not name, such as `input0`: `kind` is `input` or `output`.
-pub(crate) fn generic_name(kind: &str, index: usize) -> String {
-    alloc::format!("{kind}{index}")
+/// Returns true if a declaration names a type of floats that the compiler's input passes replace by another one. Only such
+/// replacements are looked for, so that the code of other functions need not be read to know the types.
+pub(crate) fn has_replaceable_floats(declaration: &str) -> bool {
+    ["f64", "f16"].iter().any(|name| declaration.contains(name))
 }
 
 impl<'a> Declaration<'a> {
@@ -146,6 +147,26 @@ pub fn split_tensor_type(text: &str) -> (Option<&str>, &str) {
             (dims.strip_suffix('x'), element)
         }
         None => text.rsplit_once('x').map_or((None, text), |(dims, element)| (Some(dims), element)),
+    }
+}
+
+/// Formats a tensor's type as declarations have it: `tensor<?x3xf32>`, `tensor<2xcomplex<f32>>`.
+pub(crate) fn write_tensor(
+    f: &mut impl fmt::Write,
+    element: ElementType,
+    shape: impl IntoIterator<Item = Option<u64>>,
+) -> fmt::Result {
+    f.write_str("tensor<")?;
+    for dim in shape {
+        match dim {
+            Some(dim) => write!(f, "{dim}x")?,
+            None => f.write_str("?x")?,
+        }
+    }
+    match element {
+        ElementType::COMPLEX_FLOAT_64 => f.write_str("complex<f32>>"),
+        ElementType::COMPLEX_FLOAT_128 => f.write_str("complex<f64>>"),
+        element => write!(f, "{element}>"),
     }
 }
 

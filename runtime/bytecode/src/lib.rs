@@ -61,6 +61,7 @@ mod budget;
 mod calling_convention;
 mod contents;
 mod declaration;
+mod declared_name;
 #[cfg(feature = "text")]
 mod disassembler;
 mod element_type;
@@ -107,6 +108,7 @@ pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, declaration_of,
     has_coarse_fences, split_tensor_type,
 };
+pub use declared_name::QuotedName;
 #[cfg(feature = "text")]
 pub use disassembler::{Disassembler, disassemble, disassemble_function};
 pub use element_type::{ElementType, EncodingType, NumericalType};
@@ -122,5 +124,5 @@ pub use recovery::recovered_declarations;
 pub use signature::{Signature, ValueInfo, ValueType, wrong_argument_count};
 pub use status::{Error, Location, Result, ResultExt, StatusCode};
 pub use targets::ExecutableTarget;
-pub use value_names::{QuotedName, find_value, identifier_of, identifiers};
+pub use value_names::{find_value, identifier_of, identifiers};
 pub use verified::VerifiedModule;

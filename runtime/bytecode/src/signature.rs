@@ -6,10 +6,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, declaration_of, without_fences};
+use crate::declaration::{
+    BUFFER_VIEW, Declaration, DeclaredValue, declaration_of, has_replaceable_floats, without_fences, write_tensor,
+};
+use crate::declared_name::{QuotedName, unique};
 use crate::index_map::IndexMap;
-use crate::recovery::has_replaceable_floats;
-use crate::value_names::{self, QuotedName};
 use crate::{ConventionItem, ElementType, Module};
 
 /// The names and types of what a function takes and returns.
@@ -79,7 +80,7 @@ impl Signature {
         let parsed = parsed.unwrap_or(Declaration { arguments: Vec::new(), results: Vec::new() });
         let all = |items: &[ConventionItem], declared: &[DeclaredValue<'_>], generic: &str| {
             let name = |index: usize| declared.get(index).map_or_else(String::new, |value| value.name.as_ref().into());
-            let names = value_names::unique((0..items.len()).map(name).collect(), generic);
+            let names = unique((0..items.len()).map(name).collect(), generic);
             let rows = items.iter().zip(names).enumerate();
             rows.map(|(index, (item, name))| ValueInfo::new(*item, declared.get(index), name)).collect()
         };
@@ -192,26 +193,6 @@ impl ValueType {
 
 /// The text of a reference of an unknown type.
 pub(crate) const UNKNOWN: &str = "!vm.ref<?>";
-
-/// Formats a tensor's type as declarations have it: `tensor<?x3xf32>`, `tensor<2xcomplex<f32>>`.
-pub(crate) fn write_tensor(
-    f: &mut impl fmt::Write,
-    element: ElementType,
-    shape: impl IntoIterator<Item = Option<u64>>,
-) -> fmt::Result {
-    f.write_str("tensor<")?;
-    for dim in shape {
-        match dim {
-            Some(dim) => write!(f, "{dim}x")?,
-            None => f.write_str("?x")?,
-        }
-    }
-    match element {
-        ElementType::COMPLEX_FLOAT_64 => f.write_str("complex<f32>>"),
-        ElementType::COMPLEX_FLOAT_128 => f.write_str("complex<f64>>"),
-        element => write!(f, "{element}>"),
-    }
-}
 
 impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,9 +14,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, OUTPUT};
+use crate::declaration::{BUFFER_VIEW, Declaration, DeclaredValue, OUTPUT, has_replaceable_floats, write_tensor};
 use crate::index_map::{IndexMap, IndexSet};
-use crate::signature::{Signature, UNKNOWN, convention, write_tensor};
+use crate::signature::{Signature, UNKNOWN, convention};
 use crate::{Body, Budget, ConventionItem, ElementType, FunctionOrdinal, QuotedName, VerifiedModule};
 use registers::Fact;
 use types::{RefType, Types};
@@ -68,12 +68,6 @@ pub fn recovered_declarations(module: &VerifiedModule) -> IndexMap<u32, String> 
         }
     }
     declarations
-}
-
-/// Returns true if a declaration names a type of floats that the compiler's input passes replace by another one. Only such
-/// replacements are looked for, so that the code of other functions need not be read to know the types.
-pub(crate) fn has_replaceable_floats(declaration: &str) -> bool {
-    ["f64", "f16"].iter().any(|name| declaration.contains(name))
 }
 
 struct Recovery<'m> {

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::ElementType;
-use crate::declaration::BUFFER_VIEW;
-use crate::signature::write_tensor;
+use crate::declaration::{BUFFER_VIEW, write_tensor};
 
 /// The type of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
