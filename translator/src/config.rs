@@ -13,6 +13,7 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::compiler::{
     CompileOptions, Compiled, Compiler, Event, INSTALL, ImportOptions, ModelFormat, Source, Target, files_of,
 };
+use crate::file_error::failed;
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -350,19 +351,6 @@ fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, 
         files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
     }
     Ok((files, output.report().to_vec(), output.loops().to_vec()))
-}
-
-/// The error of a file operation.
-pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
-    let make = match error.kind() {
-        io::ErrorKind::NotFound => Error::not_found,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::permission_denied,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Error::resource_exhausted
-        }
-        _ => Error::failed_precondition,
-    };
-    make(format!("{what} {error}"))
 }
 
 /// Writes the files whose contents changed: all to temporary names first, and then renames them.

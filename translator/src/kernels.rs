@@ -2,14 +2,9 @@
 
 use incarnate_bytecode::ir::{Function, KernelArguments, Type, read_only_bindings};
 use incarnate_bytecode::{TypeId, TypeKind, VerifiedModule};
-use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{ToTokens, format_ident, quote};
-
-use crate::function::FunctionFacts;
-use crate::module;
 
 /// The names of a kernel's arguments: local memory, constants and bindings; then position, size and count of workgroups.
-const ARGUMENT_NAMES: [&str; 12] = [
+pub(crate) const ARGUMENT_NAMES: [&str; 12] = [
     "local_memory",
     "constants",
     "bindings",
@@ -24,9 +19,9 @@ const ARGUMENT_NAMES: [&str; 12] = [
     "count_z",
 ];
 /// The name of the argument that a coarsened kernel has behind these.
-const WORKGROUPS: &str = "workgroups";
+pub(crate) const WORKGROUPS: &str = "workgroups";
 /// The number of references; they come first.
-const REFERENCES: usize = 3;
+pub(crate) const REFERENCES: usize = 3;
 /// The index of the list of bindings.
 const BINDINGS: usize = 2;
 /// What coarsening must know: kernels run several workgroups along x, which the numbers of workgroups count fastest.
@@ -39,7 +34,7 @@ pub(crate) struct Kernel {
     /// The most workgroups that a call runs.
     pub(crate) coarsening: u32,
     /// Positions below this may share calls.
-    alike: u32,
+    pub(crate) alike: u32,
     /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
     pub(crate) bindings: Option<Vec<u32>>,
     /// A bit set of the bindings that it only reads.
@@ -87,55 +82,12 @@ impl Kernel {
         names.extend((self.coarsening > 1).then(|| WORKGROUPS.into()));
         names
     }
-
-    /// The workgroups that a call may run, for the table of kernels.
-    pub(crate) fn coarsening(&self) -> TokenStream {
-        if self.coarsening == 1 {
-            return quote!(support::Coarsening::NONE);
-        }
-        let most = Literal::u32_unsuffixed(self.coarsening);
-        let alike = match self.alike {
-            u32::MAX => quote!(u32::MAX),
-            alike => Literal::u32_unsuffixed(alike).into_token_stream(),
-        };
-        quote!(support::Coarsening { most: #most, alike: #alike })
-    }
-
-    /// Creates the list of bindings, before all workgroups of a dispatch, if the kernel needs it.
-    pub(crate) fn list(&self) -> Option<TokenStream> {
-        self.bindings.is_none().then(|| quote!(let list = workgroups.list()?;))
-    }
-
-    /// The closure by which the workgroups of a dispatch call the kernel, which is a function of the translated module.
-    pub(crate) fn closure(&self, facts: &FunctionFacts) -> TokenStream {
-        let inputs: Vec<Ident> = self.argument_names().iter().map(|name| format_ident!("{name}")).collect();
-        // The dispatch owns the references; each workgroup borrows them.
-        let passed = inputs.iter().zip(&facts.arguments).enumerate();
-        let passed = passed.map(|(index, (input, ty))| match *ty == Type::Ref && !facts.is_borrowed(index) {
-            true => quote!(#input.clone()),
-            false => quote!(#input),
-        });
-        let call = module::call(facts, &passed.collect::<Vec<TokenStream>>());
-        let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        let taken = match &self.bindings {
-            None => quote!(let bindings = &list;),
-            Some(ordinals) => {
-                let names = ordinals.iter().map(|ordinal| format_ident!("{}", binding_name(ordinal)));
-                let ordinals = ordinals.iter().map(|ordinal| Literal::u32_unsuffixed(*ordinal));
-                quote!(#(let #names = support::binding(bindings, #ordinals)?;)*)
-            }
-        };
-        let named = ARGUMENT_NAMES.map(|name| format_ident!("{name}"));
-        let (references, numbers) = named.split_at(REFERENCES);
-        let count = if self.coarsening > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };
-        quote!(|#(#references,)* [#(#numbers),*], #count| { #taken #call })
-    }
 }
 
 /// The prefix of the names of bindings.
 const BINDING: &str = "binding_";
 
-fn binding_name(ordinal: &u32) -> String {
+pub(crate) fn binding_name(ordinal: &u32) -> String {
     format!("{BINDING}{ordinal}")
 }
 

@@ -28,9 +28,12 @@ pub mod compiler;
 mod config;
 mod executables;
 #[cfg(feature = "files")]
+mod file_error;
+#[cfg(feature = "files")]
 mod files;
 mod function;
 mod incompatible;
+mod kernel_table;
 mod kernels;
 mod module;
 mod names;

@@ -9,6 +9,7 @@ use quote::{format_ident, quote};
 use crate::comments;
 use crate::executables::{Plan, libraries};
 use crate::function::{self, Analysis, FunctionFacts, LoopRemark, NestFunction, Nests};
+use crate::kernel_table::kernel_table;
 use crate::kernels::Kernel;
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
@@ -251,59 +252,6 @@ fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a 
         let facts = analysis.functions.get(export.function as usize)?;
         Some((ordinal, facts, facts.kernel.as_ref()?))
     })
-}
-
-/// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_features: u8) -> TokenStream {
-    let target_features = proc_macro2::Literal::u8_unsuffixed(target_features);
-    let mut multiversioned = Vec::new();
-    let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
-        let call = kernel.closure(facts);
-        let list = kernel.list();
-        let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
-        let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
-        let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
-        let only_read = proc_macro2::Literal::u64_unsuffixed(kernel.only_read);
-        let coarsening = kernel.coarsening();
-        let row = |function: TokenStream| {
-            quote! {
-                support::ExportedKernel {
-                    export: #ordinal,
-                    function: #function,
-                    read_only_bindings: #only_read,
-                    coarsening: #coarsening,
-                }
-            }
-        };
-        if !facts.is_inlined {
-            return row(quote!(|#state, #stack, workgroups| { #list workgroups.run(&mut #call) }));
-        }
-        let name = format_ident!("Kernel{}", multiversioned.len());
-        let doc = format!(" [`{}`].", facts.ident);
-        // The closure must be inlined into each variant, too.
-        multiversioned.push(quote! {
-            #[doc = #doc]
-            struct #name;
-            impl support::MultiversionedKernel for #name {
-                #[inline(always)]
-                fn run<const LANES: usize>(
-                    #state: &State,
-                    #stack: &mut Stack,
-                    workgroups: &mut support::Workgroups<'_>,
-                ) -> Result<()> {
-                    #list
-                    workgroups.run_inlined(#[inline(always)] #call)
-                }
-            }
-        });
-        row(quote!(support::multiversioned_kernel::<#target_features, #name>))
-    });
-    let rows: Vec<TokenStream> = rows.collect();
-    quote! {
-        #[doc = " The exports that are kernels."]
-        pub static KERNELS: &[support::ExportedKernel] = &[#(#rows),*];
-        #(#multiversioned)*
-    }
 }
 
 /// The lints that generated code triggers: programs do not call all functions, and the rest stems from the bytecode.

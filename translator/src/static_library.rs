@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::config::failed;
+use crate::file_error::failed;
 use incarnate_bytecode::{Error, Result, ResultExt, read_regular_file};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, BinaryFormat, File as Object, Object as _, ObjectSymbol};

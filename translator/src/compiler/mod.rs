@@ -27,7 +27,7 @@ use std::process::{Command, Output};
 
 use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
 
-use crate::config::failed;
+use crate::file_error::failed;
 use cache::{Cache, Scratch};
 use failure::Subject;
 use key::Inputs;

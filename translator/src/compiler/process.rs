@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use incarnate_bytecode::Result;
 
-use crate::config::failed;
+use crate::file_error::failed;
 
 /// Variables that change which libraries and packages a program loads.
 pub(super) const LOADING: [&str; 6] =

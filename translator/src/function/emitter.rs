@@ -9,7 +9,6 @@ use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use super::calls::grouped;
-use super::items::outlined_name;
 use super::scope::{Binding, Scopes};
 use super::spills;
 use super::tree::{Body, Node, Outlined, Sequence};
@@ -315,4 +314,9 @@ fn lifetime(label: Label) -> TokenStream {
 pub(super) fn lifetime_named(name: &str) -> TokenStream {
     let name = Ident::new(name, proc_macro2::Span::call_site()).to_token_stream();
     TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(name).collect()
+}
+
+/// The name of an outlined function.
+pub(super) fn outlined_name(analysis: &Analysis<'_>, facts: &FunctionFacts, outlined: &Outlined) -> Ident {
+    super::fresh(&analysis.taken, &format!("{}_outlined_{}", super::stem(&facts.ident), outlined.number))
 }

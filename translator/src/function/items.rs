@@ -8,7 +8,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 use super::borrows;
-use super::emitter::{Emitter, base_offset, lifetime_named};
+use super::emitter::{Emitter, base_offset, lifetime_named, outlined_name};
 use super::multiversion::{Multiversioned, Parameter};
 use super::outline::outline;
 use super::scope::Scopes;
@@ -246,9 +246,4 @@ fn one_or_tuple(items: Vec<TokenStream>) -> TokenStream {
         [one] => one.clone(),
         many => quote!((#(#many),*)),
     }
-}
-
-/// The name of an outlined function.
-pub(super) fn outlined_name(analysis: &Analysis<'_>, facts: &FunctionFacts, outlined: &Outlined) -> Ident {
-    super::fresh(&analysis.taken, &format!("{}_outlined_{}", super::stem(&facts.ident), outlined.number))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use incarnate_bytecode::ir::{Block, Definition, Function, Liveness, Terminator, Value};
+use incarnate_bytecode::ir::{Block, Definition, Function, Liveness, Op, Terminator, Value};
 use incarnate_bytecode::{Budget, Result};
 
 /// A point where a function may be suspended.
@@ -33,7 +33,7 @@ pub(super) fn suspensions(function: &Function, budget: &mut Budget) -> Result<Ve
     }
     let liveness = Liveness::new(function, budget)?;
     // The state provides them at each use.
-    let segments: HashSet<Value> = super::tree::segments(function).map(|segment| segment.0).collect();
+    let segments: HashSet<Value> = segments(function).map(|segment| segment.0).collect();
     let mut found = Vec::new();
     for (block, data) in function.iter() {
         let (edge, results, is_call) = match &data.terminator {
@@ -57,4 +57,13 @@ pub(super) fn suspensions(function: &Function, budget: &mut Budget) -> Result<Ve
         found.push(Suspension { block, is_call, resume: edge.target, saved, results });
     }
     Ok(found)
+}
+
+/// The read-only segments among the values, with their ordinals.
+pub(super) fn segments(function: &Function) -> impl Iterator<Item = (Value, u32)> {
+    let instructions = function.blocks.iter().flat_map(|block| &block.instructions);
+    instructions.filter_map(|inst| match inst.op {
+        Op::Rodata { rodata } => inst.results.first().map(|value| (*value, rodata)),
+        _ => None,
+    })
 }

@@ -13,7 +13,7 @@ use incarnate_bytecode::ir::{
 };
 
 use super::loops::{self, Scheduling};
-use super::suspend::Suspension;
+use super::suspend::{Suspension, segments};
 
 /// Statements in order.
 pub(super) type Sequence = Vec<Node>;
@@ -498,15 +498,6 @@ fn count_uses(function: &Function) -> Vec<u32> {
         });
     }
     uses
-}
-
-/// The read-only segments among the values, with their ordinals.
-pub(super) fn segments(function: &Function) -> impl Iterator<Item = (Value, u32)> {
-    let instructions = function.blocks.iter().flat_map(|block| &block.instructions);
-    instructions.filter_map(|inst| match inst.op {
-        Op::Rodata { rodata } => inst.results.first().map(|value| (*value, rodata)),
-        _ => None,
-    })
 }
 
 /// Appends a loop: a `while`, if the first statement is the only exit.

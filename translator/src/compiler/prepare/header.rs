@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::names::NAME;
-use super::scan::is_word;
-
 /// What a function of the model has that a declaration of its own is part of.
 const DECLARATION: &[u8] = incarnate_bytecode::DECLARATION.as_bytes();
+/// The attribute that the compiler takes names from.
+pub(super) const NAME: &str = "iree.abi.name";
 /// Attributes of JAX that describe an argument and a result.
 const INFO: [&str; 2] = ["jax.arg_info", "jax.result_info"];
 
@@ -51,6 +50,11 @@ pub(super) enum Attributes {
     /// Braces with nothing between them.
     Empty,
     Some,
+}
+
+/// Returns true for the characters of keywords and of names of operations.
+pub(super) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$')
 }
 
 impl<'t> Function<'t> {

@@ -13,12 +13,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Edit;
-use super::header::{Attributes, Function, Value};
+use super::header::{Attributes, Function, NAME, Value};
 use super::label::Label;
 use super::scan;
 
-/// The attribute that the compiler takes names from.
-pub(super) const NAME: &str = "iree.abi.name";
 /// What `jax.export` puts before the name of a function that it wraps.
 const WRAPPED: &[u8] = b"_wrapped_jax_export_";
 

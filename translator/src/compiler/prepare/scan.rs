@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::header::{Cursor, Function};
+use super::header::{Cursor, Function, is_word};
 
 /// The locations that the text defines by aliases, such as `#loc1 = loc("x")`: the text within the parentheses by alias.
 pub(super) type Aliases<'t> = HashMap<&'t [u8], &'t [u8]>;
@@ -26,11 +26,6 @@ pub(super) fn words<'t>(text: &'t [u8], mut each: impl FnMut(&'t [u8], Cursor<'t
             _ => cursor.advance(1),
         }
     }
-}
-
-/// Returns true for the characters of keywords and of names of operations.
-pub(super) fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$')
 }
 
 /// Finds the aliases of locations, if a function uses some.
