@@ -7,49 +7,12 @@ use super::element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8
 use super::function::Function;
 use super::input::Input;
 use super::packer::{Packer, value_text};
+use super::primitives::Primitives;
 use super::tensor::Tensor;
 use crate::bytecode::ConventionItem;
 use crate::hal::BufferView;
 use crate::vm::{CallBuffer, CallValues, Ref, Value};
 use crate::{Error, Result};
-
-/// The types of at most eight primitives, packed into one integer: one comparison checks a call against the signature.
-#[derive(Clone, Copy, Debug)]
-pub struct Primitives(u64);
-
-impl Primitives {
-    /// Stands for other types, and for more than eight values.
-    const OTHERS: u64 = 0;
-
-    /// Packs the types of the given values.
-    #[inline(always)]
-    pub(super) const fn of(items: &[ConventionItem]) -> Primitives {
-        if items.len() > 8 {
-            return Primitives(Primitives::OTHERS);
-        }
-        // A type takes fewer than four bits; the leading one encodes the count.
-        let (mut all, mut index) = (1, 0);
-        while index < items.len() {
-            all = match items[index] {
-                item @ (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64) => {
-                    all << 4 | item as u64
-                }
-                ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => {
-                    return Primitives(Primitives::OTHERS);
-                }
-            };
-            index += 1;
-        }
-        Primitives(all)
-    }
-
-    /// Returns true if the given values are primitives of these types.
-    #[inline(always)]
-    fn are(self, items: &[ConventionItem]) -> bool {
-        let wanted = Primitives::of(items).0;
-        wanted != Primitives::OTHERS && self.0 == wanted
-    }
-}
 
 /// A value that a function can be called with: a tensor, elements on the host that become one, a number, or a [`Value`]; or a reference
 /// to one of these.

@@ -20,6 +20,8 @@ mod arrays;
 #[cfg(feature = "std")]
 mod builder;
 #[cfg(feature = "std")]
+mod call;
+#[cfg(feature = "std")]
 mod convert;
 mod element;
 mod elements;
@@ -33,6 +35,8 @@ mod inline;
 mod input;
 #[cfg(feature = "std")]
 mod packer;
+#[cfg(feature = "std")]
+mod primitives;
 #[cfg(feature = "std")]
 mod results;
 mod tensor;
@@ -50,17 +54,21 @@ pub use aligned::AlignedVec;
 #[cfg(feature = "std")]
 pub use builder::{Native, SessionBuilder, natives};
 #[cfg(feature = "std")]
-pub use convert::{Arguments, FromResults, FromValue, Primitives, ToValue};
+pub use call::FunctionFuture;
+#[cfg(feature = "std")]
+pub use convert::{Arguments, FromResults, FromValue, ToValue};
 pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, ScalarElement};
 pub use elements::Elements;
 #[cfg(feature = "std")]
-pub use function::{Function, FunctionFuture};
+pub use function::Function;
 pub use inline::InlineNative;
 pub(crate) use input::Memory;
 pub use input::{Input, IntoInput, PassedRef, ToTensor};
 pub(crate) use input::{fits, shape_text};
 #[cfg(feature = "std")]
 pub use packer::Packer;
+#[cfg(feature = "std")]
+pub use primitives::Primitives;
 #[cfg(feature = "std")]
 pub use results::{ResultKey, Results};
 pub use tensor::Tensor;

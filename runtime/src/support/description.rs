@@ -1,11 +1,19 @@
 //! The static description of a translated module.
 
 use alloc::borrow::Cow;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
+use core::fmt;
 
 use super::constants::Constants;
-use super::executables::Executables;
 use super::state::State;
 use crate::bytecode::{Dependency, ExecutableTarget};
+#[cfg(feature = "std")]
+use crate::hal::local::loaders::Workgroups;
+#[cfg(feature = "std")]
+use crate::hal::local::{Coarsening, ExecutableLoader};
+#[cfg(feature = "std")]
+use crate::vm::Ref;
 use crate::vm::{CallBuffer, Completion, Stack};
 use crate::{Location, Result};
 
@@ -91,6 +99,77 @@ pub struct Function {
     /// The source locations of instructions: ascending bytecode offsets and indices into [`Description::sources`]. Each
     /// applies up to the next.
     pub locations: &'static [(u32, u32)],
+}
+
+/// Calls a kernel for a range of workgroups.
+#[cfg(feature = "std")]
+pub type Kernel = fn(&State, &mut Stack, &mut Workgroups<'_>) -> Result<()>;
+
+/// An executable that is part of a program.
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub struct Executable {
+    /// The ordinal of the constant that holds the executable.
+    pub rodata: u32,
+    /// The translated module.
+    pub module: &'static Description,
+    /// The exports that are kernels.
+    pub kernels: &'static [ExportedKernel],
+}
+
+/// An export of an executable that is a kernel.
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub struct ExportedKernel {
+    /// Its ordinal.
+    pub export: u32,
+    /// The function.
+    pub function: Kernel,
+    /// A bit set of the bindings that it only reads.
+    pub read_only_bindings: u64,
+    /// The workgroups along x that a call may run.
+    pub coarsening: Coarsening,
+}
+
+/// Creates the loader of executables from the module's constants.
+#[cfg(feature = "std")]
+type CreateLoader = fn(&'static [Executable], &Arc<[Ref]>) -> Arc<dyn ExecutableLoader>;
+
+/// The executables of a translated module.
+#[derive(Clone, Copy)]
+pub struct Executables {
+    /// Creates their loader. A function pointer links the loader only into programs with executables.
+    #[cfg(feature = "std")]
+    pub(super) loader: Option<CreateLoader>,
+    #[cfg(feature = "std")]
+    pub(super) all: &'static [Executable],
+}
+
+impl fmt::Debug for Executables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Executables")
+    }
+}
+
+impl Executables {
+    /// No executables.
+    #[cfg(feature = "std")]
+    pub const NONE: Executables = Executables { loader: None, all: &[] };
+    /// No executables.
+    #[cfg(not(feature = "std"))]
+    pub const NONE: Executables = Executables {};
+
+    /// Whether a kernel only reads a binding.
+    #[cfg(feature = "std")]
+    fn have_read_only_bindings(&self) -> bool {
+        self.all.iter().flat_map(|executable| executable.kernels).any(|kernel| kernel.read_only_bindings != 0)
+    }
+
+    /// Whether a kernel only reads a binding.
+    #[cfg(not(feature = "std"))]
+    fn have_read_only_bindings(&self) -> bool {
+        false
+    }
 }
 
 impl Description {

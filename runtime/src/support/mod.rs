@@ -64,6 +64,7 @@ mod constants;
 mod description;
 mod division;
 mod elements;
+#[cfg(feature = "std")]
 mod executables;
 #[cfg(feature = "std")]
 mod fences;
@@ -85,9 +86,11 @@ pub use crate::hal::BufferView;
 #[cfg(feature = "std")]
 pub use crate::hal::Device;
 #[cfg(feature = "std")]
+pub use crate::hal::local::Coarsening;
+#[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
-pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader};
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader, Workgroups};
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
@@ -117,10 +120,13 @@ pub use crate::vm::kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f
 pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, partial_results, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
-pub use description::{Description, Export, Function, ImportedFunction, Loader};
+pub use description::{Description, Executables, Export, Function, ImportedFunction, Loader};
+#[cfg(feature = "std")]
+pub use description::{Executable, ExportedKernel, Kernel};
 pub use division::Division;
 pub use elements::divide;
-pub use executables::*;
+#[cfg(feature = "std")]
+pub use executables::{MultiversionedKernel, binding, multiversioned_kernel};
 #[cfg(feature = "std")]
 pub use fences::{DeferredFence, signalled, signalled_with};
 pub use import::Import;

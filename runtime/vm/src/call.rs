@@ -9,8 +9,7 @@
 
 use alloc::vec::Vec;
 
-use super::reference::Ref;
-use super::value::Value;
+use super::reference::{Ref, Value};
 use crate::{Error, Result};
 use incarnate_bytecode::ConventionItem;
 

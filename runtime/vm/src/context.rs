@@ -13,9 +13,9 @@ use super::invocation::{CallFuture, Invocation};
 use super::limits::Limits;
 use super::module::{BoundFunction, Completion, Entry, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
+use super::reference::Value;
 use super::stack::Stack;
 use super::sync::{Lock, Taken, TryLock};
-use super::value::Value;
 use crate::{Error, Result, ResultExt};
 use incarnate_bytecode::{ConventionItem, wrong_argument_count};
 

@@ -16,8 +16,8 @@ use super::limits::Limits;
 use super::meter::{Fuel, Meter};
 use super::module::{BoundFunction, Completion};
 use super::native::Step;
+use super::reference::Value;
 use super::stack::Stack;
-use super::value::Value;
 use crate::{Error, Result};
 
 /// The storage of one call at a time. Reused, so that a warm call allocates nothing.

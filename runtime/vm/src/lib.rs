@@ -78,7 +78,7 @@ pub mod sync;
 pub mod testing;
 #[doc(hidden)]
 pub mod trace;
-mod value;
+mod value_type;
 
 pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
@@ -112,7 +112,7 @@ pub use module::{
 pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
 pub use program::Program;
 pub use ref_type::RefType;
-pub use reference::{Ref, TypedRefObject};
+pub use reference::{Ref, TypedRefObject, Value};
 #[doc(hidden)]
 pub use shared::arc_of;
 pub use shared::{Identified, RefObject};
@@ -120,7 +120,7 @@ pub use stack::{Iterations, Stack, WaitSource};
 #[doc(hidden)]
 pub use sync::{AtomicU64, Lock, Once, TryLock};
 pub use trace::Traced;
-pub use value::{Value, ValueType};
+pub use value_type::ValueType;
 
 pub use incarnate_kernels as kernels;
 

@@ -7,9 +7,9 @@ use core::fmt;
 use super::cycles::{Node, break_cycles};
 use super::ledger::{Charge, Ledger};
 use super::ref_type::RefType;
-use super::reference::Ref;
+use super::reference::{Ref, Value};
 use super::sync::Lock;
-use super::value::{Value, ValueType};
+use super::value_type::ValueType;
 use crate::{Error, Result};
 
 /// What an element of a list counts as, in bytes.

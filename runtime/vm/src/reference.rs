@@ -1,4 +1,5 @@
-//! Typed references: shared ownership of VM buffers, lists, and whatever native modules define.
+//! Typed references: shared ownership of VM buffers, lists, and whatever native modules define; and values, which are references
+//! or primitives.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -197,3 +198,86 @@ impl<T: Into<Ref>> From<Option<T>> for Ref {
         object.map_or(Ref::Null, Into::into)
     }
 }
+
+/// A primitive or a reference, with its type.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// No value: what a list of any type holds where nothing was stored.
+    #[default]
+    None,
+    /// 32-bit integer.
+    I32(i32),
+    /// 64-bit integer.
+    I64(i64),
+    /// 32-bit float.
+    F32(f32),
+    /// 64-bit float.
+    F64(f64),
+    /// Reference, possibly null.
+    Ref(Ref),
+}
+
+impl Value {
+    /// The value as a 32-bit integer, converted as `vm.list.get.i32` converts. None for references.
+    #[must_use]
+    pub fn to_i32(&self) -> Option<i32> {
+        match *self {
+            Value::None => Some(0),
+            Value::I32(v) => Some(v),
+            Value::I64(v) => Some(v as i32),
+            Value::F32(v) => Some(v as i32),
+            Value::F64(v) => Some(v as i32),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 64-bit integer, converted as `vm.list.get.i64` converts. None for references.
+    #[must_use]
+    pub fn to_i64(&self) -> Option<i64> {
+        match *self {
+            Value::None => Some(0),
+            Value::I32(v) => Some(i64::from(v)),
+            Value::I64(v) => Some(v),
+            Value::F32(v) => Some(v as i64),
+            Value::F64(v) => Some(v as i64),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 32-bit float, converted as `vm.list.get.f32` converts. None for references.
+    #[must_use]
+    pub fn to_f32(&self) -> Option<f32> {
+        match *self {
+            Value::None => Some(0.0),
+            Value::I32(v) => Some(v as f32),
+            Value::I64(v) => Some(v as f32),
+            Value::F32(v) => Some(v),
+            Value::F64(v) => Some(v as f32),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 64-bit float, converted as `vm.list.get.f64` converts. None for references.
+    #[must_use]
+    pub fn to_f64(&self) -> Option<f64> {
+        match *self {
+            Value::None => Some(0.0),
+            Value::I32(v) => Some(f64::from(v)),
+            Value::I64(v) => Some(v as f64),
+            Value::F32(v) => Some(f64::from(v)),
+            Value::F64(v) => Some(v),
+            Value::Ref(_) => None,
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($type:ty => $variant:ident),*) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Value {
+                Value::$variant(value)
+            }
+        })*
+    };
+}
+value_from!(i32 => I32, i64 => I64, f32 => F32, f64 => F64, Ref => Ref);

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{c_char, c_int};
 use core::fmt;
 use core::ops::Range;
 use core::ptr;
@@ -15,6 +15,7 @@ use super::abi::{
     DispatchState, Environment, FEATURE_NONE, ImportTable, LOCAL_MEMORY_PAGE_SIZE, Library, LibraryHeader, LibraryV05,
     MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_5, VERSION_0_6, WorkgroupState,
 };
+use super::c_string::text;
 use super::convention::CallingConvention;
 use super::float_state::FlushDenormals;
 use super::imports::{ImportRegistry, Imports};
@@ -492,16 +493,4 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
     let mut imports = unsafe { Imports::read(&library.imports) }?;
     parameters.imports.resolve(&mut imports)?;
     Ok(Tables { functions, kernels, imports })
-}
-
-/// Converts a C string; null becomes empty.
-///
-/// # Safety
-/// `pointer` must be null or point to a NUL-terminated string.
-pub(crate) unsafe fn text(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return String::new();
-    }
-    // SAFETY: not null, so by contract a NUL-terminated string.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }

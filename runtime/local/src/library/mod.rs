@@ -21,6 +21,7 @@
 //! calls with wrong numbers of operands.
 
 pub mod abi;
+mod c_string;
 mod convention;
 mod executable;
 mod float_state;
@@ -30,9 +31,10 @@ mod processor;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests;
 
+pub(crate) use c_string::text;
 pub use convention::CallingConvention;
+pub(crate) use executable::library_name;
 pub use executable::{LibraryExecutable, LibraryParameters};
-pub(crate) use executable::{library_name, text};
 pub use float_state::FlushDenormals;
 pub use imports::{Import, ImportProvider, ImportRegistry, Imports};
 pub use processor::has_feature;

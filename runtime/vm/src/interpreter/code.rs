@@ -5,7 +5,7 @@
 use alloc::boxed::Box;
 use core::ops::Range;
 
-use super::super::value::ValueType;
+use super::super::value_type::ValueType;
 use super::nests::Nest;
 use super::operation::Inst;
 

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::value::ValueType;
+use super::super::value_type::ValueType;
 use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
 use super::nests::Optimization;

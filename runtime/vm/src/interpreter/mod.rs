@@ -25,7 +25,7 @@ use super::module::{BoundFunction, Completion, Entry, FunctionInfo, Linkage, Mod
 use super::stack::Stack;
 use super::state::State;
 use super::sync::Once;
-use super::value::ValueType;
+use super::value_type::ValueType;
 use crate::{Error, Result};
 use code::Code;
 use incarnate_bytecode::index_map::IndexMap;

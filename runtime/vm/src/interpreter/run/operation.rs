@@ -4,8 +4,7 @@
 //! others are listed here with the cursor's method that runs them.
 #![allow(non_snake_case, reason = "functions are named as the operations")]
 
-use super::super::super::reference::Ref;
-use super::super::super::value::Value;
+use super::super::super::reference::{Ref, Value};
 use super::super::operation::Inst;
 use super::cursor::{Cursor, Flow, IntoFlow};
 use incarnate_bytecode::isa::for_each_instruction;
