@@ -15,7 +15,7 @@ use incarnate_runtime::vm::{GivenLimits, Limits, parse_byte_size};
 use incarnate_translator::Prefer;
 
 #[cfg(feature = "cli")]
-use super::compile::CompilerArguments;
+use super::models::CompilerArguments;
 #[cfg(feature = "cli")]
 use super::static_library::StaticLibraryFile;
 

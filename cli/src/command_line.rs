@@ -16,8 +16,8 @@ use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
-    compile::CompileArguments, compile::CompilerArguments, compile::compile_models, diff::DiffArguments,
-    dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments,
+    compile::CompileArguments, diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments,
+    manual::ManArguments, models::CompilerArguments, models::compile_models, parameters::ParametersArguments,
     translate::TranslateArguments, web::WebArguments,
 };
 

@@ -1,82 +1,19 @@
-//! `incarnate compile`, and models in the place of modules: both run IREE's compiler.
+//! `incarnate compile`, which runs IREE's compiler.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::Prefer;
-use incarnate_translator::compiler::{
-    self, CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Source, Target,
-};
-use indicatif::ProgressBar;
+use incarnate_translator::compiler::{self, ModelFormat, Source, Target};
 
 use super::Verdict;
 use super::console::Console;
+use super::models::{CompilerArguments, NotKeptNote, compile_model};
 use crate::tooling::atomic_file;
-
-/// How models are compiled.
-#[derive(Clone, Debug, Args)]
-pub(super) struct CompilerArguments {
-    /// The compiler, iree-compile; also as IREE_COMPILE, or in PATH.
-    #[arg(long = "iree-compile", visible_alias = "iree_compile", value_name = "PATH", help_heading = "Models")]
-    iree_compile: Option<PathBuf>,
-    /// What a model is compiled for: portable (bytecode for every machine, fastest where it is translated), native (machine code for this
-    /// processor), both (in one file), vulkan[:ARCHITECTURE] (for GPUs), or TRIPLE[:CPU]. The default is portable. `build` builds the
-    /// program for TRIPLE[:CPU], too.
-    #[arg(long, value_name = "TARGET", help_heading = "Models")]
-    target: Option<Target>,
-    /// Fix an extent that an ONNX model names: batch=1.
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = "Models")]
-    dims: Vec<(String, i64)>,
-    /// Fix the shape of an input of an ONNX model: image=1x3x320x320.
-    #[arg(long = "shape", value_name = "INPUT=SHAPE", value_parser = shape, help_heading = "Models")]
-    shapes: Vec<(String, Vec<i64>)>,
-    /// Take tensors of an ONNX model by name as its inputs, and leave out the nodes before them.
-    #[arg(long = "inputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
-    inputs: Vec<String>,
-    /// Take tensors of an ONNX model by name as its outputs, and leave out the nodes behind them.
-    #[arg(long = "outputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
-    outputs: Vec<String>,
-}
-
-/// Parses `NAME=N`; a name may have equals signs.
-fn dimension(text: &str) -> core::result::Result<(String, i64), String> {
-    let (name, extent) = text.rsplit_once('=').ok_or("NAME=N is expected, such as batch=1")?;
-    match extent.parse() {
-        Ok(extent) if extent >= 0 => Ok((name.to_owned(), extent)),
-        _ => Err(format!("`{extent}` is no extent")),
-    }
-}
-
-/// Parses `INPUT=1x3x320x320`; `INPUT=` has no dimensions.
-fn shape(text: &str) -> core::result::Result<(String, Vec<i64>), String> {
-    let (name, shape) = text.rsplit_once('=').ok_or("INPUT=SHAPE is expected, such as image=1x3x320x320")?;
-    let extents = shape.split('x').filter(|_| !shape.is_empty());
-    let extents: core::result::Result<Vec<i64>, _> = extents.map(str::parse).collect();
-    match extents {
-        Ok(extents) if extents.iter().all(|extent| *extent >= 0) => Ok((name.to_owned(), extents)),
-        _ => Err(format!("`{shape}` is no shape")),
-    }
-}
-
-impl CompilerArguments {
-    /// Returns what models are compiled for, if the command line names it.
-    pub(super) fn target(&self) -> Option<&Target> {
-        self.target.as_ref()
-    }
-
-    /// Returns how a model is compiled for a target.
-    fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
-        let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
-        let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
-        CompileOptions { flags, import, ..target.into() }
-    }
-}
 
 #[derive(Debug, Args)]
 pub(super) struct CompileArguments {
@@ -114,7 +51,7 @@ pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result
         text.map_err(|word| Error::invalid_argument(format!("the flag '{}' is not UTF-8", word.display())))
     };
     let flags: Vec<String> = words.map(text).collect::<Result<_>>()?;
-    let target = arguments.compiler.target.clone().unwrap_or(Target::Portable);
+    let target = arguments.compiler.target().cloned().unwrap_or(Target::Portable);
     if arguments.report && ModelFormat::of(model)?.is_some_and(|format| format != ModelFormat::Onnx) {
         let model = model.display();
         return Err(Error::invalid_argument(format!(
@@ -164,70 +101,4 @@ fn set_up(out: &mut Console) -> Result<Verdict> {
     })?;
     written.and_then(|()| writeln!(out, "{}", program.display())).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
-}
-
-/// Whether the user knows that compiled models are not kept: a note for each of them says no more.
-#[derive(Debug, Default)]
-struct NotKeptNote {
-    is_written: bool,
-}
-
-/// Compiles a model, with a line on the terminal for as long as the compiler runs.
-fn compile_model(
-    model: &Path,
-    arguments: &CompilerArguments,
-    options: &CompileOptions,
-    not_kept: &mut NotKeptNote,
-) -> Result<Compiled> {
-    let target = &options.target;
-    let compiler =
-        Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
-    let line = ProgressBar::new_spinner();
-    let compiled = compiler.compile(model, options, |event| match event {
-        Event::Starting if stderr().is_terminal() => {
-            line.set_message(format!("compiling {} for {target} ...", model.display()));
-            line.enable_steady_tick(Duration::from_millis(100));
-        }
-        Event::Starting => {}
-        Event::TakingF32(float) => line.suspend(|| {
-            // Without standard error, the note is lost and the module is not.
-            let _ = writeln!(stderr(), "note: {}: {float}", Escaped(&model.display().to_string()));
-        }),
-        Event::NotKept(_) if core::mem::replace(&mut not_kept.is_written, true) => {}
-        Event::NotKept(why) => line.suspend(|| {
-            let _ = writeln!(stderr(), "note: {}", Escaped(&why.to_string()));
-        }),
-    });
-    line.finish_and_clear();
-    compiled
-}
-
-/// Compiles the models among the files of a command and puts their modules in their place, which are there as long as the result
-/// is. `prefer` is what a program that is built prefers.
-pub(super) fn compile_models(
-    compiler: &CompilerArguments,
-    mut files: Vec<&mut PathBuf>,
-    prefer: Option<Prefer>,
-) -> Result<Vec<Compiled>> {
-    let target = match (compiler.target.clone(), prefer) {
-        // The triple is that of the program.
-        (Some(Target::Triple(..)), Some(Prefer::Portable)) => Target::Portable,
-        (Some(target), _) => target,
-        (None, _) => Target::Portable,
-    };
-    // What cannot be read is an error of the command.
-    files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));
-    let is_of_program = prefer.is_some() && matches!(compiler.target, Some(Target::Triple(..)));
-    if let (Some(target), [], false) = (&compiler.target, &*files, is_of_program) {
-        return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
-    }
-    let mut not_kept = NotKeptNote::default();
-    let mut all = Vec::new();
-    for file in files {
-        let options = compiler.options(target.clone(), Vec::new());
-        let compiled = compile_model(file, compiler, &options, &mut not_kept)?;
-        *file = compiled.path().to_owned();
-        all.push(compiled);
-    }
-    Ok(all)
 }

@@ -24,8 +24,8 @@ use program::Program;
 
 use super::Verdict;
 use super::arguments::ModuleFile;
-use super::compile::CompilerArguments;
 use super::console::Console;
+use super::models::CompilerArguments;
 use super::tooling::output::Bounded;
 
 #[derive(Debug, Args)]

@@ -25,6 +25,8 @@ mod examples;
 #[cfg(feature = "cli")]
 mod manual;
 #[cfg(feature = "cli")]
+mod models;
+#[cfg(feature = "cli")]
 mod parameters;
 mod profile;
 mod program;

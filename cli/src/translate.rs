@@ -11,8 +11,8 @@ use incarnate_translator::{Config, LoopRemark, Prefer, TargetFeatures, Written};
 
 use super::Verdict;
 use super::arguments::ModuleFile;
-use super::compile::CompilerArguments;
 use super::console::Console;
+use super::models::CompilerArguments;
 use super::static_library::StaticLibraryFile;
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! From a graph to a function.
 
 use std::collections::{HashMap, HashSet};
+use std::io::Write;
 use std::rc::Rc;
 
 use incarnate_bytecode::{Error, Result};
@@ -11,7 +12,7 @@ use crate::node::{Node, Outputs, invalid, unsupported};
 use crate::operators::{self, Lowering};
 use crate::proto;
 use crate::tensor::{Data, Item};
-use crate::weights::Weight;
+use crate::weights::{self, Weight};
 
 /// Functions of a model are expanded to this depth. Those of exporters call each other to a depth of five.
 const CALLS: usize = 64;
@@ -62,6 +63,27 @@ impl Imported {
         }
         lines.extend(self.remarks.iter().cloned());
         lines.join("\n")
+    }
+
+    /// Returns true if the module has parameters.
+    #[must_use]
+    pub fn has_weights(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
+    /// Returns the number of bytes of all weights.
+    #[must_use]
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights.iter().map(Weight::bytes).sum()
+    }
+
+    /// Writes the weights as safetensors, of which the keys are those of the module's parameters. They are copied from the model's file,
+    /// or from those beside it, without being in memory as a whole.
+    ///
+    /// # Errors
+    /// Errors of reading and writing files.
+    pub fn write_weights(&self, file: impl Write) -> Result<()> {
+        weights::write(&self.weights, file)
     }
 }
 

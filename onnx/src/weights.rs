@@ -7,7 +7,6 @@ use std::rc::Rc;
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use crate::data_type::DataType;
-use crate::import::Imported;
 use crate::tensor::{Constant, Source};
 
 /// Where the first weight starts is a multiple of this number of bytes, as for the runtime that maps the file.
@@ -44,57 +43,42 @@ impl Held {
     }
 }
 
-impl Imported {
-    /// Returns true if the module has parameters.
-    #[must_use]
-    pub fn has_weights(&self) -> bool {
-        !self.weights.is_empty()
+/// Writes weights as safetensors; see [`Imported::write_weights`](crate::Imported::write_weights).
+///
+/// # Errors
+/// Errors of reading and writing files.
+pub(crate) fn write(weights: &[Weight], file: impl Write) -> Result<()> {
+    let mut header = String::from("{");
+    let mut offset = 0;
+    for weight in weights {
+        let end = offset + weight.bytes();
+        let shape: Vec<String> = weight.shape.iter().map(i64::to_string).collect();
+        let comma = if offset == 0 && header.len() == 1 { "" } else { "," };
+        header += &format!(
+            "{comma}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{offset},{end}]}}",
+            json(&weight.key),
+            weight.stored_name(),
+            shape.join(",")
+        );
+        offset = end;
     }
-
-    /// Returns the number of bytes of all weights.
-    #[must_use]
-    pub fn weight_bytes(&self) -> u64 {
-        self.weights.iter().map(Weight::bytes).sum()
+    header.push('}');
+    while !(header.len() + size_of::<u64>()).is_multiple_of(ALIGNMENT) {
+        header.push(' ');
     }
-
-    /// Writes the weights as safetensors, of which the keys are those of the module's parameters. They are copied from the model's file,
-    /// or from those beside it, without being in memory as a whole.
-    ///
-    /// # Errors
-    /// Errors of reading and writing files.
-    pub fn write_weights(&self, file: impl Write) -> Result<()> {
-        let mut header = String::from("{");
-        let mut offset = 0;
-        for weight in &self.weights {
-            let end = offset + weight.bytes();
-            let shape: Vec<String> = weight.shape.iter().map(i64::to_string).collect();
-            let comma = if offset == 0 && header.len() == 1 { "" } else { "," };
-            header += &format!(
-                "{comma}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{offset},{end}]}}",
-                json(&weight.key),
-                weight.stored_name(),
-                shape.join(",")
-            );
-            offset = end;
-        }
-        header.push('}');
-        while !(header.len() + size_of::<u64>()).is_multiple_of(ALIGNMENT) {
-            header.push(' ');
-        }
-        let mut file = BufWriter::new(file);
-        let write = |result: io::Result<()>| result.context(|| "writing the weights");
-        write(file.write_all(&(header.len() as u64).to_le_bytes()))?;
-        write(file.write_all(header.as_bytes()))?;
-        for weight in &self.weights {
-            weight.write(&mut file).context(|| format!("writing the weight `{}`", weight.key))?;
-        }
-        write(file.flush())
+    let mut file = BufWriter::new(file);
+    let write = |result: io::Result<()>| result.context(|| "writing the weights");
+    write(file.write_all(&(header.len() as u64).to_le_bytes()))?;
+    write(file.write_all(header.as_bytes()))?;
+    for weight in weights {
+        weight.write(&mut file).context(|| format!("writing the weight `{}`", weight.key))?;
     }
+    write(file.flush())
 }
 
 impl Weight {
     /// Returns the number of bytes in the file, where each element has at least one.
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let count: u64 = self.shape.iter().map(|extent| extent.unsigned_abs()).product();
         count * u64::from(self.ty.element().bits().max(8)) / 8
     }

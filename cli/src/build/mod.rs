@@ -16,8 +16,8 @@ use incarnate_translator::compiler::Target;
 
 use super::Verdict;
 use super::arguments::ProjectArguments;
-use super::compile::CompilerArguments;
 use super::console::Console;
+use super::models::CompilerArguments;
 use crate::tooling::atomic_file;
 pub(super) use folder::ProjectFolder;
 use project::Project;

@@ -9,8 +9,8 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::super::Verdict;
 use super::super::arguments::ProgramArguments;
-use super::super::compile::CompilerArguments;
 use super::super::console::Console;
+use super::super::models::CompilerArguments;
 use super::progress::Progress;
 use super::{Outcome, Report, junit, parallel};
 

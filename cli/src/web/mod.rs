@@ -13,8 +13,8 @@ use incarnate_translator::{Config, Prefer};
 
 use super::Verdict;
 use super::build::{ProjectFolder, Sources};
-use super::compile::CompilerArguments;
 use super::console::Console;
+use super::models::CompilerArguments;
 use crate::tooling::atomic_file;
 
 const TARGET: &str = "wasm32-unknown-unknown";

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod executable;
 pub mod generator;
 pub mod kernel;
 #[cfg(feature = "cli")]

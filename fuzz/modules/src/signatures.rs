@@ -18,8 +18,7 @@ use incarnate_runtime::vm::{
 };
 use incarnate_runtime::{Error, Result};
 
-use crate::kernel;
-use crate::sessions;
+use crate::{executable, sessions};
 
 /// Constants of every module, which strings and tables are taken from. Those behind them differ between cases.
 #[must_use]
@@ -27,7 +26,7 @@ pub fn constants() -> Vec<Vec<u8>> {
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     vec![
         b"vmvx-bytecode-fb".to_vec(),
-        kernel::harmless(),
+        executable::harmless(),
         b"kernel".to_vec(),
         b"hal.device.id".to_vec(),
         b"local*".to_vec(),

@@ -6,7 +6,6 @@ use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, FloatPredicate, IntPredicate, Map, Value};
 
 use super::nests::{Reduction, map_nest};
-use super::reductions::greatest;
 use crate::context::Context;
 use crate::convert::converted;
 use crate::data_type::{DataType, Kind};
@@ -62,13 +61,12 @@ pub(super) fn log_sum_exp(
     x: &Tensor,
     map: &Map,
     reduction: &Reduction,
-    work: DataType,
+    greatest: &Tensor,
 ) -> Result<Tensor> {
-    let from = x.ty;
-    let greatest = greatest(cx, x, map, reduction, work)?;
+    let (from, work) = (x.ty, greatest.ty);
     // Differences from the greatest are not negative, also where they have no sign.
     let unsigned = if work.bits() == 64 { DataType::U64 } else { DataType::U32 };
-    let operands = [(x, map.clone()), (&greatest, reduction.output.clone())];
+    let operands = [(x, map.clone()), (greatest, reduction.output.clone())];
     let sum = reduction.sum(cx, &operands, DataType::F32, |b, x| {
         let element = converted(b, x[0], from, work);
         let difference = b.subi(x[1], element);
@@ -77,7 +75,7 @@ pub(super) fn log_sum_exp(
         b.exp(negative)
     })?;
     let identity = Map::identity(greatest.rank());
-    map_nest(cx, &[(&sum, identity.clone()), (&greatest, identity)], &greatest.shape, from, |b, x| {
+    map_nest(cx, &[(&sum, identity.clone()), (greatest, identity)], &greatest.shape, from, |b, x| {
         let log = b.log(x[0]);
         let floor = b.floor(log);
         let whole = converted(b, floor, DataType::F32, work);

@@ -216,10 +216,10 @@ pub(super) fn greatest(
 /// The logarithm of the sum of the exponentials, which are those of the differences from the greatest element.
 fn log_sum_exp(cx: &mut Context, x: &Tensor, map: &Map, reduction: &Reduction) -> Result<Tensor> {
     let (from, work) = (x.ty, working_type(x.ty));
-    if !work.is_float() {
-        return super::integer_reductions::log_sum_exp(cx, x, map, reduction, work);
-    }
     let greatest = greatest(cx, x, map, reduction, work)?;
+    if !work.is_float() {
+        return super::integer_reductions::log_sum_exp(cx, x, map, reduction, &greatest);
+    }
     let shape = greatest.shape.clone();
     let identity = Map::identity(shape.len());
     // No infinity is subtracted of itself.
