@@ -26,8 +26,6 @@ forms! {
     Across,
     /// Panels across the ends of the innermost loop of N.
     CrossingPanels,
-    /// The last columns are a contraction of their own.
-    Rest,
     /// Tiles run for several iterations of the batch.
     Repeats,
     /// Strips wider than usual, for few rows.
@@ -46,14 +44,8 @@ forms! {
     FetchPanel,
     /// The next rows of A are fetched.
     FetchRows,
-    /// The lines of the output are fetched before the products of a tile.
-    FetchOutput,
-    /// The next columns of a strip with stride 2 are fetched.
-    FetchColumns,
     /// Four products at once, without a list of offsets.
     Regular,
-    /// Tiles of adjacent rows are copied to the output together.
-    CopiedTogether,
     /// Outputs of zeros are not loaded.
     Zeros,
     /// The planner counts loads from competing lines of the cache.

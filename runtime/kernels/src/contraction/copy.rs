@@ -1,7 +1,5 @@
 //! Copies between an operand and adjacent memory, line by line.
 
-use super::ablation::Form;
-use super::blocking::NUMBERS_OF_A_LINE;
 use super::operand::{Piece, load};
 use super::vector::Vector;
 
@@ -173,9 +171,6 @@ unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Line
 
 /// Copies every second element, a vector at a time. The last vector of a piece overlaps the one before; pieces that are shorter than a
 /// vector are copied element by element.
-///
-/// It fetches the first lines of what follows each piece: what the next strip needs. An image is often not in the cache, and strips read a bit of
-/// many of its rows, where processors do not fetch ahead.
 #[inline(always)]
 unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
     const { assert!(size_of::<N>() == size_of::<V::Number>()) };
@@ -183,11 +178,6 @@ unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
         let mut line = lines.lines.wrapping_add(piece.at);
         for offset in lines.offsets {
             let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
-            let next = operand.wrapping_add(2 * piece.length);
-            if Form::FetchColumns.is_used() {
-                V::fetch(next.cast());
-                V::fetch(next.wrapping_add(NUMBERS_OF_A_LINE).cast());
-            }
             // SAFETY: promised by the caller: vectors hold elements of the piece.
             unsafe {
                 if piece.length < V::LANES {

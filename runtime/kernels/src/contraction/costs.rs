@@ -7,8 +7,6 @@
 /// Picoseconds of a cycle, at 3.3 GHz.
 pub(super) const CYCLE: u64 = 300;
 
-/// Cycles to begin and to end a contraction.
-pub(super) const CONTRACTION: usize = 500;
 /// Cycles to begin and to end a strip of columns.
 pub(super) const STRIP: usize = 120;
 /// Cycles to begin and to end a micro-tile.
@@ -22,8 +20,6 @@ pub(super) const LOADS_A_CYCLE: usize = 2;
 pub(super) const LATENCY: usize = 4;
 /// Numbers of A that are broadcast in three cycles.
 pub(super) const BROADCASTS_IN_THREE_CYCLES: usize = 4;
-/// Cycles to load a vector of every second element number by number.
-pub(super) const NUMBER_BY_NUMBER: usize = 20;
 
 /// Cycles to transpose a vector in registers.
 pub(super) const TRANSPOSITION: usize = 3;

@@ -2,7 +2,7 @@
 
 use super::Initial;
 use super::ablation::Form;
-use super::blocking::{COMPUTED_ROWS, LANES, PRODUCTS, ROWS};
+use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, OperandKind, Piece};
@@ -420,34 +420,25 @@ impl<N: Copy> Drive<'_, N> {
             }
             let mut left = rows;
             for (size, run) in sizes {
-                // Tiles of adjacent rows have parts of the same lines of the output: if each was copied by itself, these would leave the first
-                // cache between one and the next, as tiles read all products of the strip.
-                let most = if self.plan.cut.are_outputs_adjacent && Form::CopiedTogether.is_used() {
-                    (ROWS * LANES / width).min(ROWS) / size
-                } else {
-                    1
-                };
                 while left >= *size {
-                    tile.tiles = most.min(left / size);
                     self.run_copied(&tile, (*size, *run), pieces, width);
-                    tile.advance(tile.tiles, *size);
-                    left -= tile.tiles * size;
+                    tile.advance(1, *size);
+                    left -= size;
                 }
             }
         }
     }
 
-    /// Runs tiles whose elements of the output are not adjacent, or not all there, in memory of their own: of so many rows, and so many
+    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own: of so many rows, and so many
     /// listed pieces.
     ///
     /// # Safety
     /// See [`Run`].
     #[inline(never)]
     unsafe fn run_copied(&mut self, tile: &Tile<N>, (size, run): (usize, Run<N>), pieces: usize, width: usize) {
-        let count = tile.tiles * size;
         // Fields each for itself: the tile has addresses of others.
-        let outputs = &mut self.scratch.outputs[..count];
-        let copied_rows = &mut self.scratch.copied_rows[..count];
+        let outputs = &mut self.scratch.outputs[..size];
+        let copied_rows = &mut self.scratch.copied_rows[..size];
         // SAFETY: promised by the caller.
         unsafe {
             for (at, (row, output)) in copied_rows.iter_mut().zip(&mut *outputs).enumerate() {

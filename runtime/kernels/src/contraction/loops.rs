@@ -168,11 +168,6 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// The same with the operands exchanged.
-    pub(super) const fn swapped(self) -> Offsets {
-        Offsets { left: self.right, right: self.left, ..self }
-    }
-
     pub(super) const fn plus(self, other: Offsets) -> Offsets {
         Offsets {
             output: self.output.wrapping_add(other.output),

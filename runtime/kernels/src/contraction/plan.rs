@@ -6,11 +6,11 @@ mod tiling;
 use super::ablation::Form;
 use super::blocking::{PANEL, PRODUCTS};
 use super::costs::{
-    COMPETING_LOAD, COMPETING_LOAD_OF_TWO, CONTRACTION, LINES_OF_A_SET, LOADS_A_CYCLE, PACKED_TRANSPOSITION, TILE,
+    COMPETING_LOAD, COMPETING_LOAD_OF_TWO, LINES_OF_A_SET, LOADS_A_CYCLE, PACKED_TRANSPOSITION, TILE,
     TRANSPOSED_THERE_AND_BACK, TRANSPOSITION, WAYS,
 };
 use super::layout::Side;
-use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
+use super::loops::{Kinds, Loop, Loops, MAX_LOOPS};
 use super::machine::Machine;
 use super::operand::OperandKind;
 use super::tile::Row;
@@ -79,8 +79,6 @@ pub(super) struct Cut {
     pub(super) lines: usize,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
-    /// Whether elements of the output in adjacent rows are adjacent.
-    pub(super) are_outputs_adjacent: bool,
 }
 
 impl Cut {
@@ -110,8 +108,8 @@ impl Cut {
     fn of(plan: &Plan) -> Cut {
         let (columns, innermost) = (plan.columns.count(), plan.columns.innermost().count);
         let (runs, run) = match plan.packing {
-            Packing::CrossingPanels => (1, columns - plan.rest),
-            _ => (columns / innermost.max(1), innermost - plan.rest),
+            Packing::CrossingPanels => (1, columns),
+            _ => (columns / innermost.max(1), innermost),
         };
         let vectors = run.div_ceil(plan.lanes);
         let strips = vectors.div_ceil(plan.vectors);
@@ -156,7 +154,6 @@ impl Cut {
             distance,
             lines,
             are_rows_adjacent,
-            are_outputs_adjacent: plan.rows.is_contiguous(|each| each.output),
         }
     }
 }
@@ -190,8 +187,6 @@ pub struct Plan {
     pub(super) across: Loop,
     /// The operands are exchanged: left is right.
     pub(super) is_swapped: bool,
-    /// The last columns, which are a contraction of their own: a part of a vector.
-    pub(super) rest: usize,
     pub(super) packing: Packing,
     /// Elements in a vector.
     pub(super) lanes: usize,
@@ -288,7 +283,6 @@ impl Plan {
             sums,
             across: Loop { count: 1, ..Loop::default() },
             is_swapped,
-            rest: 0,
             packing: Packing::None,
             lanes: machine.lanes,
             vectors: 1,
@@ -298,39 +292,8 @@ impl Plan {
         if columns.as_slice().is_empty() {
             return Some((plan, usize::MAX));
         }
-        // Of a layout, the rest would have no vectors.
-        let may_rest = Form::Rest.is_used() && !operands.contains(&OperandKind::Layout);
-        let without = if may_rest { plan.without_rest(machine, operands) } else { None };
         let cycles = plan.choose(machine, operands);
-        Some(without.filter(|(_, less)| *less < cycles).unwrap_or((plan, cycles)))
-    }
-
-    /// The same where the last columns, which fill a quarter of a vector at most, are a contraction of their own: of a matrix and a vector,
-    /// say, along whose rows vectors are then. Squares of odd numbers have one such column. None if there are none.
-    fn without_rest(&self, machine: &Machine, operands: [OperandKind; 2]) -> Option<(Plan, usize)> {
-        let mut plan = *self;
-        let columns = plan.columns.count();
-        plan.rest = columns % machine.lanes;
-        let most = (machine.lanes / 4).min(plan.columns.innermost().count);
-        if plan.rest == 0 || plan.rest > most || columns < machine.lanes {
-            return None;
-        }
-        let cycles = plan.choose(machine, operands);
-        let (loops, count, _) = plan.loops_of_rest()?;
-        let (_, rest) = Plan::costed(&loops[..count], machine, operands)?;
-        Some((plan, cycles.saturating_add(rest).saturating_add(CONTRACTION)))
-    }
-
-    /// The contraction of the last columns: its loops, how many there are, and how far its first elements are.
-    pub(super) fn loops_of_rest(&self) -> Option<([Loop; MAX_LOOPS], usize, Offsets)> {
-        let (mut loops, mut count) = ([Loop::default(); MAX_LOOPS], 0);
-        let columns = Loop { count: self.rest, ..self.columns.innermost() };
-        for each in [&self.batch, &self.rows, &Loops::of(columns), &self.sums].iter().flat_map(|kind| kind.as_slice()) {
-            *loops.get_mut(count)? = if self.is_swapped { each.swapped() } else { *each };
-            count += 1;
-        }
-        let first = Walk::at(&self.columns, self.columns.count() - self.rest).offsets();
-        Some((loops, count, if self.is_swapped { first.swapped() } else { first }))
+        Some((plan, cycles))
     }
 
     /// The cycles that loads of vectors of the right operand take for each product, above those of aligned ones from the first cache: of so
@@ -347,24 +310,17 @@ impl Plan {
     fn choose(&mut self, machine: &Machine, operands: [OperandKind; 2]) -> usize {
         let [left, right] = operands.map(OperandKind::is_computed);
         let (is_left_computed, is_computed) = if self.is_swapped { (right, left) } else { (left, right) };
-        let (rows, columns, products) = (self.rows.count(), self.columns.count() - self.rest, self.sums.count());
+        let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
         let innermost = self.columns.innermost();
         let outer = self.columns.as_slice().split_last().map_or(&[][..], |(_, outer)| outer);
         let runs = self.columns.count() / innermost.count.max(1);
         let run = if runs == 1 { columns } else { innermost.count };
         let within = Tiling::of(machine.lanes, (machine.vectors, machine.rows), rows, runs, run);
         let crossing = Tiling::of(machine.lanes, (machine.vectors, machine.rows), rows, 1, columns);
-        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are. Two
-        // chunks are the shorter ones, which overlap.
         let vectors = runs * run.div_ceil(machine.lanes);
         let pieces = if runs > 1 && innermost.count < machine.lanes { 4 * runs } else { 2 * vectors };
         let is_transposable = self.sums.is_contiguous(|each| each.right) && !is_computed;
-        let packing = match innermost.right {
-            1 => pieces,
-            2 => pieces + columns / 2,
-            _ if is_transposable => PACKED_TRANSPOSITION * vectors,
-            _ => pieces + columns,
-        };
+        let packing = packing_cycles(innermost.right, is_transposable, (pieces, vectors, columns));
         let moving = self.moving_cycles(rows, columns, (pieces, vectors));
         let moving_within = if innermost.output == 1 { 0 } else { moving };
         let across = (Form::Across.is_used() && !is_computed && !is_left_computed)
@@ -380,23 +336,16 @@ impl Plan {
             cycles.saturating_add(tiling.beginning).saturating_mul(batches)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
-        let (is_adjacent, is_even) = (is_loadable(1), Form::EvenColumns.is_used() && is_loadable(2));
+        let (is_adjacent, is_even) =
+            (is_loadable(1), Form::EvenColumns.is_used() && machine.has_even && is_loadable(2));
         let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
         let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
         let is_near = innermost.right.unsigned_abs() < 1 << 16;
-        // The columns of two vectors are in more lines than a set has, if all of them compete for one.
-        let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
-        let transposed =
-            Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), rows, runs, innermost.count);
-        let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
-        let transposed = Tiling { busy: transposed.busy.saturating_add(transposing), ..transposed };
-        // The last columns are left to another contraction only where they are the end of all.
-        let (is_whole, is_cut_once) = (self.rest == 0, self.rest == 0 || runs == 1);
-        let is_unpacked = innermost.right == 1 && !is_computed && is_cut_once;
+        let transposed = self.transposed(machine, runs, vectors);
+        let is_unpacked = innermost.right == 1 && !is_computed;
         let gaxpy = Tiling::gaxpy(machine.lanes, runs, run);
         let is_gaxpy = Form::Gaxpy.is_used()
             && is_unpacked
-            && is_whole
             && innermost.output == 1
             && rows == 1
             && within.vectors * machine.lanes < run;
@@ -404,9 +353,8 @@ impl Plan {
             Tiling::separate(machine, self.lines_of_windows(outer, &innermost), (runs, run), innermost.right);
         // Of a layout's panel, one that loads a part of each line would come back for the others.
         let loads_parts = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
-        let is_separate = (is_adjacent || is_even) && rows == 1 && is_whole && !loads_parts;
-        let (across, is_transposed) =
-            (across.filter(|_| is_whole), Form::Transposed.is_used() && is_transposable && is_near && is_whole);
+        let is_separate = (is_adjacent || is_even) && rows == 1 && !loads_parts;
+        let is_transposed = Form::Transposed.is_used() && is_transposable && is_near;
         let way = |is: bool, packing: Packing, tiling: Tiling, cycles: usize| is.then_some((cycles, packing, tiling));
         let crossing = (
             if Form::CrossingPanels.is_used() { whole(crossing, packing, moving) } else { usize::MAX },
@@ -420,14 +368,23 @@ impl Plan {
             way(is_transposed, Packing::Transposed, transposed, whole(transposed, 0, moving_within)),
             across.as_ref().map(|across| (across.cycles, Packing::Across, Tiling::ACROSS)),
         ];
-        let panels = way(is_cut_once, Packing::Panels, within, whole(within, packing, moving_within));
+        let panels = (whole(within, packing, moving_within), Packing::Panels, within);
         // Of equal ones, the last.
-        let ways = panels.into_iter().chain([crossing]).chain(others.into_iter().flatten());
-        let (cycles, packing, tiling) =
-            ways.reduce(|best, way| if way.0 <= best.0 { way } else { best }).unwrap_or(crossing);
+        let ways = [crossing].into_iter().chain(others.into_iter().flatten());
+        let (cycles, packing, tiling) = ways.fold(panels, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
         self.arrange(across.as_ref());
         cycles
+    }
+
+    /// Micro-tiles that transpose the right operand in registers.
+    fn transposed(&self, machine: &Machine, runs: usize, vectors: usize) -> Tiling {
+        let (rows, innermost) = (self.rows.count(), self.columns.innermost());
+        // The columns of two vectors are in more lines than a set has, if all of them compete for one.
+        let widths = if innermost.right % LINES_OF_A_SET == 0 { 1 } else { machine.transposed.len() };
+        let tiling = Tiling::of(machine.lanes, (widths, &machine.transposed[..widths]), rows, runs, innermost.count);
+        let transposing = TRANSPOSITION * vectors * rows.div_ceil(tiling.rows);
+        Tiling { busy: tiling.busy.saturating_add(transposing), ..tiling }
     }
 
     /// The cycles to copy rows of tiles from the output and back, unless they are there as they are.
@@ -459,6 +416,21 @@ impl Plan {
     }
 }
 
+/// The cycles to pack all columns of a product: each piece of a strip is copied, in some cycles if its elements are adjacent or those of
+/// the products are. Two chunks are the shorter ones, which overlap.
+const fn packing_cycles(
+    stride: i64,
+    is_transposable: bool,
+    (pieces, vectors, columns): (usize, usize, usize),
+) -> usize {
+    match stride {
+        1 => pieces,
+        2 => pieces + columns / 2,
+        _ if is_transposable => PACKED_TRANSPOSITION * vectors,
+        _ => pieces + columns,
+    }
+}
+
 /// The cycles to load from a line again, above those from the first cache, where the lines for the products of a loop are all in one set of
 /// that cache or in two, and twice as many as these hold. Loads from lines in four sets or more took no longer.
 fn competing_load(sums: &Loops, stride: impl Fn(&Loop) -> i64) -> usize {
@@ -474,6 +446,7 @@ fn competing_load(sums: &Loops, stride: impl Fn(&Loop) -> i64) -> usize {
 
 /// Elements of operands that stay in the first cache, while the tiles of other strips read them again.
 const REPEATED: usize = 4096;
+
 /// Lanes across a loop of the batch.
 struct Across {
     /// The loop, among those of the batch.

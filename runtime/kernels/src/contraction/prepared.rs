@@ -11,7 +11,7 @@ use super::groups::{self, Grouped};
 use super::kept;
 use super::layout::{Layout, Side};
 use super::level::Level;
-use super::loops::{Loop, MAX_LOOPS, Offsets};
+use super::loops::{Loop, MAX_LOOPS};
 use super::machine::Machine;
 use super::operand::{Operand, OperandKind};
 use super::operation::Operation;
@@ -63,16 +63,10 @@ enum Schedule {
     Scalar,
     /// With partial sums along a loop in which both operands are adjacent.
     Partial(Partial),
-    /// By micro-tiles, and the last columns as a contraction of their own.
-    Tiles(Plan, Option<Rest>),
+    /// By micro-tiles.
+    Tiles(Plan),
     /// By an instruction for several narrow integers.
     Groups(Grouped),
-}
-
-/// The last columns.
-struct Rest {
-    first: Offsets,
-    decided: Rc<Decided>,
 }
 
 /// The contraction with an operand that is copied once in an order that suits it.
@@ -126,7 +120,7 @@ impl Decided {
         let sums = question.sums.unwrap_or_else(|| Sums::of::<O>(loops));
         let (schedule, cycles) = Schedule::of::<O>(loops, question, sums);
         let prepacked = match &schedule {
-            Schedule::Tiles(..) => [Side::Left, Side::Right].into_iter().find_map(|side| {
+            Schedule::Tiles(_) => [Side::Left, Side::Right].into_iter().find_map(|side| {
                 let most = question.constants[side.index()];
                 let other = operands[side.other().index()];
                 let layout = if most == 0 { None } else { Layout::of(loops, side, machine, other, most) }?;
@@ -138,7 +132,7 @@ impl Decided {
             _ => None,
         };
         let packed = match &schedule {
-            Schedule::Tiles(plan, _) => plan.packed(),
+            Schedule::Tiles(plan) => plan.packed(),
             _ => None,
         };
         let divided = division::divisible(loops, operands, packed);
@@ -168,11 +162,7 @@ impl Schedule {
             return (Schedule::Partial(plan), cycles);
         }
         let Some((plan, cycles)) = Plan::costed(loops, machine, operands) else { return scalar };
-        let rest = plan.loops_of_rest().filter(|_| plan.rest != 0).map(|(loops, count, first)| Rest {
-            first,
-            decided: decided::<O>(level, Some(sums), &loops[..count], operands, [0; 2]),
-        });
-        (Schedule::Tiles(plan, rest), cycles)
+        (Schedule::Tiles(plan), cycles)
     }
 }
 
@@ -270,17 +260,13 @@ pub(super) unsafe fn run<O: Operation>(
                 let (tiles, zero, (left, right)) = (<O as Tiled>::partial(*level), O::ZERO, swapped(plan.is_swapped));
                 scratch::with(|scratch| partial::Drive { plan, tiles, output, left, right, zero, scratch }.run());
             }
-            Schedule::Tiles(plan, rest) => {
+            Schedule::Tiles(plan) => {
                 let (tiles, number, (of_left, of_right)) =
                     (<O as Tiled>::tiles(*level), *number, swapped(plan.is_swapped));
                 scratch::with(|scratch| {
                     drive::Drive { plan, number, tiles, output, initial, left: of_left, right: of_right, scratch }
                         .run();
                 });
-                if let Some(Rest { first, decided }) = rest {
-                    let output = (output.wrapping_offset(first.output as isize), initial);
-                    run::<O>(decided, output, left.moved(first.left), right.moved(first.right));
-                }
             }
         }
     }

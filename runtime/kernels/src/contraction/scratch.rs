@@ -36,8 +36,8 @@ pub(super) struct Scratch<N> {
     pub(super) are_products_adjacent: bool,
     /// For each row, how far its output is before it is packed.
     pub(super) outputs: [isize; ROWS],
-    /// The rows of tiles that are copied at once, with their output in `tiles`.
-    pub(super) copied_rows: [Row; ROWS],
+    /// The rows of a tile that is copied, with their output in `tiles`.
+    pub(super) copied_rows: [Row; TILE_ROWS],
     pub(super) are_outputs_adjacent: bool,
     /// The pieces of a strip in the right operand.
     pub(super) pieces: [Piece; COLUMNS],

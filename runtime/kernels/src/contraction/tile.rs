@@ -17,7 +17,6 @@ mod windows;
 pub(super) mod x86_64;
 
 use super::Initial;
-use super::ablation::Form;
 use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
@@ -411,25 +410,12 @@ unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
             let output = tile.output.wrapping_offset(rows[row].output);
             match tile.initial {
                 Initial::Stored => sums[row] = load_strip::<V, VECTORS>(output, tail),
-                Initial::Zeros if !Form::FetchOutput.is_used() => {}
-                Initial::Zeros => fetch_strip::<V, VECTORS>(output, tile.tail),
+                Initial::Zeros => {}
             }
             row += 1;
         }
         sums
     }
-}
-
-/// Fetches the lines that vectors are stored to at the end of a tile, the last one with so many lanes, all at once: processors store in
-/// order, so that each store would wait for its line.
-#[inline(always)]
-fn fetch_strip<V: Vector, const VECTORS: usize>(output: *const V::Number, tail: usize) {
-    let mut number = 0;
-    while number < VECTORS * V::LANES {
-        V::fetch(output.wrapping_add(number));
-        number += NUMBERS_OF_A_LINE;
-    }
-    V::fetch(output.wrapping_add((VECTORS - 1) * V::LANES + tail - 1));
 }
 
 /// Loads adjacent numbers, of the last vector only the lanes of the tail.

@@ -50,10 +50,7 @@ pub(super) trait Vector: Copy {
     unsafe fn splat(address: *const Self::Number) -> Self;
     /// Returns the sums after a product. Safety: see [`Vector::load`].
     unsafe fn apply(self, left: Self, right: Self) -> Self;
-    /// Fetches the line of the cache at any address, where processors are told to.
-    #[inline(always)]
-    fn fetch(_address: *const Self::Number) {}
-    /// The same into the second cache: for what is needed after more than the first one holds.
+    /// Prefetches the line of the cache at any address into the second cache, where the target has an instruction for it.
     #[inline(always)]
     fn fetch_ahead(_address: *const Self::Number) {}
     /// Returns the address, of which the compiler does not know that it is the same: LLVM else keeps an address for each row of a tile,

@@ -14,9 +14,6 @@ impl fmt::Display for Plan {
         write!(f, "{rows} rows x {columns} columns, sums of {sums}; tiles of {} x ", self.tile_rows.min(rows))?;
         let place = if self.packing == Packing::Gaxpy { "in memory" } else { "in registers" };
         write!(f, "{} {place}; ", self.vectors * self.lanes)?;
-        if self.rest != 0 {
-            write!(f, "the last {} columns by themselves; ", self.rest)?;
-        }
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),

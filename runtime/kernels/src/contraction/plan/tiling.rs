@@ -2,9 +2,7 @@
 
 use crate::contraction::ablation::Form;
 use crate::contraction::blocking::GAXPY_COLUMNS;
-use crate::contraction::costs::{
-    BROADCASTS_IN_THREE_CYCLES, LATENCY, LOADS_A_CYCLE, NUMBER_BY_NUMBER, PRODUCTS_A_CYCLE, STRIP, TILE,
-};
+use crate::contraction::costs::{BROADCASTS_IN_THREE_CYCLES, LATENCY, LOADS_A_CYCLE, PRODUCTS_A_CYCLE, STRIP, TILE};
 use crate::contraction::machine::Machine;
 use crate::contraction::tile::LEAST_ROWS;
 
@@ -77,13 +75,8 @@ impl Tiling {
             lines if lines == 0 || tile < LEAST_ROWS => arithmetic,
             _ => arithmetic.saturating_mul(lines + stride as usize * (tile - 1)) / (lines * tile),
         };
-        // Of every second element, vectors are made of two; without masks, those that are not whole are loaded number by number.
-        let parts = if columns.is_multiple_of(machine.lanes) || machine.has_masks {
-            0
-        } else {
-            rows.saturating_mul(NUMBER_BY_NUMBER)
-        };
-        let splitting = if stride == 2 { vectors_loaded.saturating_add(parts) } else { 0 };
+        // Of every second element, vectors are made of two.
+        let splitting = if stride == 2 { vectors_loaded } else { 0 };
         let tiles = tiles.saturating_mul(strips);
         let loading =
             (tiles.saturating_mul(3) / BROADCASTS_IN_THREE_CYCLES).saturating_add(vectors_loaded / LOADS_A_CYCLE);

@@ -3,7 +3,7 @@
 mod even;
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T0, _MM_HINT_T1, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
+    __m256, __m256i, __m512, __m512i, __mmask16, _MM_HINT_T1, _mm_loadu_ps, _mm_prefetch, _mm_storeu_ps,
     _mm256_add_epi32, _mm256_add_ps, _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128,
     _mm256_castsi256_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps,
     _mm256_loadu_si256, _mm256_madd_epi16, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps,
@@ -24,12 +24,12 @@ use crate::contraction::copy::Copies;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
-use even::{even_of_16, even_of_32, pairs_of_32, some_even_of_16, some_even_of_32};
+use even::{even_of_16, even_of_32, pairs_of_32, some_even_of_32};
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
     ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $zero:ident $load:ident $store:ident $splat:ident $add:ident
-        [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident $even:ident $some_even:ident [$($pairs:ident)?] $transpose:ident $back:ident,
+        [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident $even:ident [$($some_even:ident $pairs:ident)?] $transpose:ident $back:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $name($register);
@@ -82,13 +82,13 @@ macro_rules! vectors {
                 $name(unsafe { $even(address) })
             }
 
-            #[inline(always)]
+            $(#[inline(always)]
             unsafe fn load_some_even(address: *const $number, count: usize) -> $name {
                 // SAFETY: promised by the caller.
                 $name(unsafe { $some_even(address, count) })
             }
 
-            $(#[inline(always)]
+            #[inline(always)]
             unsafe fn load_pairs(address: *const $number, count: usize) -> [$name; 2] {
                 // SAFETY: promised by the caller.
                 let [first, second] = unsafe { $pairs(address, count) };
@@ -129,14 +129,8 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
-            fn fetch(address: *const $number) {
-                // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-            }
-
-            #[inline(always)]
             fn fetch_ahead(address: *const $number) {
-                // SAFETY: as above.
+                // SAFETY: the instruction accesses nothing, so that any address may be fetched. All processors of the target have it.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
             }
 
@@ -158,25 +152,25 @@ macro_rules! vectors {
 }
 vectors! {
     FmaF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 some_even_ps_16 [pairs_ps_16] transpose_ps_16 back_ps_16,
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 [some_even_ps_16 pairs_ps_16] transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
     MulAddF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 some_even_ps_16 [pairs_ps_16] transpose_ps_16 back_ps_16,
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 even_ps_16 [some_even_ps_16 pairs_ps_16] transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
     MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32 _mm512_add_epi32
-        [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16 even_epi32_16 some_even_epi32_16 [pairs_epi32_16] transpose_epi32_16 back_epi32_16,
+        [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16 even_epi32_16 [some_even_epi32_16 pairs_epi32_16] transpose_epi32_16 back_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
     FmaF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 some_even_ps_8 [] transpose_ps_8 back_ps_8,
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 [] transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
     MulAddF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 some_even_ps_8 [] transpose_ps_8 back_ps_8,
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 even_ps_8 [] transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
     MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
-        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 some_even_epi32_8 [] transpose_epi32_8 back_epi32_8,
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 [] transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
     DotI16x16, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32 _mm256_add_epi32
-        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 some_even_epi32_8 [] transpose_epi32_8 back_epi32_8,
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 even_epi32_8 [] transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_madd_epi16(left, right));
 }
 
@@ -272,8 +266,8 @@ macro_rules! quarters_transposed {
 /// Four adjacent numbers of each row are loaded into the quarters of a vector, or its halves, of each fourth row into the same vector.
 /// What is left to do are exchanges within quarters.
 macro_rules! transposes {
-    ($($even:ident $some_even:ident [$($pairs:ident $of_pairs:ident)?] $name:ident $back:ident: $number:ty as $register:ty,
-        $of_even:ident $of_some_even:ident $load:ident $store:ident, $low:ident $high:ident $shuffle:ident,
+    ($($even:ident [$($some_even:ident $of_some_even:ident $pairs:ident $of_pairs:ident)?] $name:ident $back:ident: $number:ty as $register:ty,
+        $of_even:ident $load:ident $store:ident, $low:ident $high:ident $shuffle:ident,
         |$vector:ident| $cast:expr, $uncast:expr;)*) => { $(
         /// Safety: see [`Vector::load_even`].
         #[inline(always)]
@@ -285,7 +279,7 @@ macro_rules! transposes {
             }
         }
 
-        /// Safety: see [`Vector::load_some_even`].
+        $(/// Safety: see [`Vector::load_some_even`].
         #[inline(always)]
         unsafe fn $some_even(address: *const $number, count: usize) -> $register {
             // SAFETY: promised by the caller.
@@ -295,7 +289,7 @@ macro_rules! transposes {
             }
         }
 
-        $(/// Safety: see [`Vector::load_pairs`].
+        /// Safety: see [`Vector::load_pairs`].
         #[inline(always)]
         unsafe fn $pairs(address: *const $number, count: usize) -> [$register; 2] {
             // SAFETY: promised by the caller.
@@ -349,17 +343,17 @@ macro_rules! transposes {
     )* };
 }
 transposes! {
-    even_ps_16 some_even_ps_16 [pairs_ps_16 pairs_of_32] transpose_ps_16 back_ps_16: f32 as __m512,
-        even_of_32 some_even_of_32 quarters store_quarters,
+    even_ps_16 [some_even_ps_16 some_even_of_32 pairs_ps_16 pairs_of_32] transpose_ps_16 back_ps_16: f32 as __m512,
+        even_of_32 quarters store_quarters,
         _mm512_unpacklo_ps _mm512_unpackhi_ps _mm512_shuffle_ps, |vector| vector, vector;
-    even_epi32_16 some_even_epi32_16 [pairs_epi32_16 pairs_of_32] transpose_epi32_16 back_epi32_16: i32 as __m512i,
-        even_of_32 some_even_of_32 quarters store_quarters,
+    even_epi32_16 [some_even_epi32_16 some_even_of_32 pairs_epi32_16 pairs_of_32] transpose_epi32_16 back_epi32_16: i32 as __m512i,
+        even_of_32 quarters store_quarters,
         _mm512_unpacklo_ps _mm512_unpackhi_ps _mm512_shuffle_ps, |vector| _mm512_castps_si512(vector), _mm512_castsi512_ps(vector);
-    even_ps_8 some_even_ps_8 [] transpose_ps_8 back_ps_8: f32 as __m256,
-        even_of_16 some_even_of_16 halves store_halves,
+    even_ps_8 [] transpose_ps_8 back_ps_8: f32 as __m256,
+        even_of_16 halves store_halves,
         _mm256_unpacklo_ps _mm256_unpackhi_ps _mm256_shuffle_ps, |vector| vector, vector;
-    even_epi32_8 some_even_epi32_8 [] transpose_epi32_8 back_epi32_8: i32 as __m256i,
-        even_of_16 some_even_of_16 halves store_halves,
+    even_epi32_8 [] transpose_epi32_8 back_epi32_8: i32 as __m256i,
+        even_of_16 halves store_halves,
         _mm256_unpacklo_ps _mm256_unpackhi_ps _mm256_shuffle_ps, |vector| _mm256_castps_si256(vector), _mm256_castsi256_ps(vector);
 }
 

@@ -1,11 +1,11 @@
 //! Loads of every second number, and of pairs.
 
 use core::arch::x86_64::{
-    __m256, __m512, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_permute4x64_pd,
-    _mm256_shuffle_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps, _mm512_permutex2var_ps,
+    __m256, __m512, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_permute4x64_pd, _mm256_shuffle_ps,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps, _mm512_permutex2var_ps,
 };
 
-use super::{some_of_8, some_of_16};
+use super::some_of_16;
 
 /// Of two vectors, where the first numbers of pairs are.
 const FIRST: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
@@ -74,20 +74,6 @@ unsafe fn chosen([first, second]: [__m512; 2], places: &[i32; 16]) -> __m512 {
 pub(super) unsafe fn even_of_16(from: *const f32) -> __m256 {
     // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond is loaded.
     unsafe { in_order(_mm256_shuffle_ps::<0b11_01_10_00>(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(7)))) }
-}
-
-/// Loads so many of them, 1 to 8.
-///
-/// Safety: one less than twice as many numbers are valid at their addresses; the processor has AVX2.
-#[inline(always)]
-pub(super) unsafe fn some_even_of_16(from: *const f32, count: usize) -> __m256 {
-    // SAFETY: promised by the caller; lanes that are not in a mask are not accessed.
-    unsafe {
-        let numbers = 2 * count - 1;
-        let (first, second) = (some_of_8(numbers.min(8)), some_of_8(numbers.saturating_sub(8)));
-        let (first, second) = (_mm256_maskload_ps(from, first), _mm256_maskload_ps(from.wrapping_add(8), second));
-        in_order(_mm256_shuffle_ps::<0b10_00_10_00>(first, second))
-    }
 }
 
 /// Exchanges the quarters in the middle: after a shuffle of two vectors within halves, the numbers of the first one come first.
