@@ -336,8 +336,8 @@ impl Plan {
             cycles.saturating_add(tiling.beginning).saturating_mul(batches)
         };
         let is_loadable = |stride: i64| innermost.right == stride && innermost.output == 1 && !is_computed;
-        let (is_adjacent, is_even) =
-            (is_loadable(1), Form::EvenColumns.is_used() && machine.has_even && is_loadable(2));
+        let has_whole_vectors = machine.has_masks || run.is_multiple_of(machine.lanes);
+        let is_even = Form::EvenColumns.is_used() && has_whole_vectors && is_loadable(2);
         let again = vectors.saturating_mul(rows.div_ceil(within.rows).saturating_sub(1));
         let loading = self.load_cycles(machine.lanes, within.vectors_loaded * runs, again);
         let is_near = innermost.right.unsigned_abs() < 1 << 16;
@@ -353,7 +353,7 @@ impl Plan {
             Tiling::separate(machine, self.lines_of_windows(outer, &innermost), (runs, run), innermost.right);
         // Of a layout's panel, one that loads a part of each line would come back for the others.
         let loads_parts = operands.contains(&OperandKind::Layout) && run > separate.vectors * machine.lanes;
-        let is_separate = (is_adjacent || is_even) && rows == 1 && !loads_parts;
+        let is_separate = (is_loadable(1) || is_even) && rows == 1 && !loads_parts;
         let is_transposed = Form::Transposed.is_used() && is_transposable && is_near;
         let way = |is: bool, packing: Packing, tiling: Tiling, cycles: usize| is.then_some((cycles, packing, tiling));
         let crossing = (

@@ -63,12 +63,12 @@ pub(in super::super) use level;
 macro_rules! tiles {
     ($name:ident: $vector:ty as $number:ty, $machine:expr, $level:ident,
         [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
-        even [$($even:literal: $($of_even:literal)*;)*], transposed [$($transposed:literal: $($few:literal)*;)*]) => {
+        transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
             by_width: &[$(&[$(($rows, $level::run::<$vector, $rows, $vectors, 0>)),*]),*],
             separate: &[$(&[$(($single, $level::run::<$vector, $single, $separate, 1>)),*]),*],
-            separate_even: &[$(&[$(($of_even, $level::run::<$vector, $of_even, $even, 2>)),*]),*],
+            separate_even: &[$(&[$(($single, $level::run::<$vector, $single, $separate, 2>)),*]),*],
             transposed: &[$(&[$(($few, $level::transposed::<$vector, $few, $transposed>)),*]),*],
             across: &[&[
                 (8, $level::across::<$vector, 8>),
