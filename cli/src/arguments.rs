@@ -254,10 +254,10 @@ pub(super) struct CallArguments {
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
     /// An argument: 2x2xf32=[1 2][3 4], f32=2, 5, 4xf32=@raw.bin, @array.npy, +array.npy (the next array of the same file),
-    /// *arrays.npy (all of them), &4xf32 (storage), (null).
+    /// *arrays.npy (all of them), &4xf32 (storage), (null). NAME=VALUE is the input of that name, after those without one.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) input: Vec<String>,
-    /// The expected value of a result, in the form of an input; (ignored) for any.
+    /// The expected value of a result, in the form of an input, in order or by name; (ignored) for any.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) expected_output: Vec<String>,
     #[command(flatten)]

@@ -62,6 +62,18 @@ impl CompilerArguments {
         self.target.as_ref()
     }
 
+    /// Returns an option of the command line that only ONNX models have.
+    fn option_of_onnx(&self) -> Option<&'static str> {
+        let CompilerArguments { dims, shapes, inputs, outputs, .. } = self;
+        let given = [
+            (!dims.is_empty(), "--dim"),
+            (!shapes.is_empty(), "--shape"),
+            (!inputs.is_empty(), "--inputs"),
+            (!outputs.is_empty(), "--outputs"),
+        ];
+        given.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+    }
+
     /// Returns how a model is compiled for a target.
     pub(super) fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
@@ -124,6 +136,9 @@ pub(super) fn compile_models(
     let is_of_program = prefer.is_some() && matches!(compiler.target, Some(Target::Triple(..)));
     if let (Some(target), [], false) = (&compiler.target, &*files, is_of_program) {
         return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
+    }
+    if let (Some(option), []) = (compiler.option_of_onnx(), &*files) {
+        return Err(Error::invalid_argument(format!("{option} is for ONNX models, and no file is one")));
     }
     let mut not_kept = NotKeptNote::default();
     let mut all = Vec::new();

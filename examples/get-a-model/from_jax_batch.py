@@ -36,7 +36,7 @@ def main(path: Path) -> None:
         logits = normalise(jax.nn.relu(kept @ w["up"] + w["bias"])) @ w["down"]
         return {"scores": jax.nn.softmax(logits), "label": jnp.argmax(logits, axis=-1)}
 
-    # The name of the extent appears in the errors of arguments of other shapes.
+    # Each call decides the extent.
     (batch,) = jax.export.symbolic_shape("batch")
     shapes = (jax.ShapeDtypeStruct((batch, FEATURES), jnp.float32), jax.ShapeDtypeStruct((batch,), jnp.bool_))
     path.write_text(jax.export.export(model)(*shapes).mlir_module())

@@ -33,7 +33,7 @@ pub fn is_unverified(format: &str) -> bool {
 pub fn untrusted_refusal(formats: &str) -> String {
     format!(
         "the module contains machine code ({formats}), which --untrusted refuses (in Python untrusted=True, in Rust \
-         SessionBuilder::untrusted and Limits::portable): compile the model with --target=portable (in Python target=\"portable\"), or \
+         SessionBuilder::untrusted, Limits::portable and the option `untrusted` of include_module!): compile the model with --target=portable (in Python target=\"portable\"), or \
          load the module without it if you trust its author"
     )
 }

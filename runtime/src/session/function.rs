@@ -1,5 +1,6 @@
 //! Functions of a session.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::Session;
@@ -10,7 +11,7 @@ use crate::vm::{self, Linkage};
 use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Function {
     pub(super) function: vm::Function,
     /// True if the function takes fences, which `call` and `call_async` supply.
@@ -23,6 +24,15 @@ pub struct Function {
     allocator: Arc<Allocator>,
     /// Names and types of inputs and outputs, found at the first use.
     signature: Arc<OnceLock<Arc<Signature>>>,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function")
+            .field("name", &self.name())
+            .field("declaration", &self.declaration())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Session {

@@ -1,35 +1,35 @@
-//! What a thread keeps of the contractions before: their decisions. Workgroups of a dispatch repeat the same contraction, and models
-//! repeat all.
+//! Answers to the last questions about contractions. Workgroups of a dispatch repeat the same contraction, and models repeat all.
 
+#[cfg(feature = "std")]
+use alloc::boxed::Box;
+#[cfg(feature = "std")]
 use alloc::rc::Rc;
 
+use super::level::Level;
+#[cfg(feature = "std")]
 use super::loops::Loop;
-use super::prepared::{Decided, Question};
+use super::machine::Machine;
+use super::operand::OperandKind;
+use super::partial::Sums;
 
-/// Returns the decisions about a contraction: those of before, or new ones, with a number that is not zero and different from those
-/// before.
-#[cfg(feature = "std")]
-pub(super) fn get(loops: &[Loop], question: Question, decide: impl FnOnce(u64) -> Decided) -> Rc<Decided> {
-    // Where the thread is ending there is nothing to keep them for.
-    let found = KEPT.try_with(|kept| kept.borrow_mut().get(loops, &question)).ok().flatten();
-    found.unwrap_or_else(|| {
-        let number = KEPT.try_with(|kept| kept.borrow_mut().next_number()).unwrap_or(1);
-        // Parts of a contraction are contractions, so that nothing is borrowed meanwhile.
-        let decided = Rc::new(decide(number));
-        let _ = KEPT.try_with(|kept| kept.borrow_mut().keep(Rc::clone(&decided)));
-        decided
-    })
+/// Everything that decides how a contraction runs, beside its loops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) level: Level,
+    /// The machine of the tiles, which are different ones for each operation: its address stands for the operation.
+    pub(super) machine: &'static Machine,
+    /// The order of the sums; None where the loops decide.
+    pub(super) sums: Option<Sums>,
+    pub(super) operands: [OperandKind; 2],
+    /// For each operand that is in a constant, the most elements of a prepacked copy; else zero.
+    pub(super) constants: [usize; 2],
 }
 
-/// Decides anew: without threads that end, nothing would free what was kept.
-#[cfg(not(feature = "std"))]
-pub(super) fn get(_: &[Loop], _: Question, decide: impl FnOnce(u64) -> Decided) -> Rc<Decided> {
-    Rc::new(decide(1))
-}
-
-#[cfg(feature = "std")]
-std::thread_local! {
-    static KEPT: core::cell::RefCell<Kept> = const { core::cell::RefCell::new(Kept::NOTHING) };
+impl PartialEq for Question {
+    fn eq(&self, other: &Question) -> bool {
+        core::ptr::eq(self.machine, other.machine)
+            && (self.sums, self.operands, self.constants) == (other.sums, other.operands, other.constants)
+    }
 }
 
 /// Sets of contractions: those of larger models have some hundred of different loops.
@@ -39,9 +39,18 @@ const SETS: usize = 64;
 #[cfg(feature = "std")]
 const WAYS: usize = 4;
 
+/// A question, and its answer.
 #[cfg(feature = "std")]
-struct Kept {
-    sets: [[Option<Rc<Decided>>; WAYS]; SETS],
+struct Entry<A> {
+    loops: Box<[Loop]>,
+    question: Question,
+    answer: Rc<A>,
+}
+
+/// The answers that a thread keeps.
+#[cfg(feature = "std")]
+pub(super) struct Kept<A> {
+    sets: [[Option<Entry<A>>; WAYS]; SETS],
     /// The one that was used last: its set, and its way.
     last: (usize, usize),
     /// How many numbers there have been.
@@ -49,31 +58,35 @@ struct Kept {
 }
 
 #[cfg(feature = "std")]
-impl Kept {
-    const NOTHING: Kept = Kept { sets: [const { [const { None }; WAYS] }; SETS], last: (0, 0), numbers: 0 };
+impl<A> Kept<A> {
+    pub(super) const NOTHING: Kept<A> =
+        Kept { sets: [const { [const { None }; WAYS] }; SETS], last: (0, 0), numbers: 0 };
 
-    fn next_number(&mut self) -> u64 {
+    /// Returns a number that is not zero, and different from those before.
+    pub(super) const fn next_number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    fn get(&mut self, loops: &[Loop], question: &Question) -> Option<Rc<Decided>> {
-        let is_asked = |kept: &&Rc<Decided>| kept.question == *question && *kept.loops == *loops;
+    /// Returns the answer to a question about loops, if it is kept.
+    pub(super) fn get(&mut self, loops: &[Loop], question: &Question) -> Option<Rc<A>> {
+        let is_asked = |entry: &&Entry<A>| entry.question == *question && *entry.loops == *loops;
         let (set, way) = self.last;
         if let Some(last) = self.sets[set][way].as_ref().filter(is_asked) {
-            return Some(Rc::clone(last));
+            return Some(Rc::clone(&last.answer));
         }
         let set = set_of(loops);
-        let way = self.sets[set].iter().position(|kept| kept.as_ref().is_some_and(|kept| is_asked(&kept)))?;
+        let way = self.sets[set].iter().position(|entry| entry.as_ref().is_some_and(|entry| is_asked(&entry)))?;
         self.last = (set, way);
-        self.sets[set][way].clone()
+        self.sets[set][way].as_ref().map(|entry| Rc::clone(&entry.answer))
     }
 
-    fn keep(&mut self, decided: Rc<Decided>) {
-        let set = set_of(&decided.loops);
+    /// Keeps an answer.
+    pub(super) fn keep(&mut self, loops: &[Loop], question: Question, answer: &Rc<A>) {
+        let set = set_of(loops);
         let free = self.sets[set].iter().position(Option::is_none);
         let way = free.unwrap_or(self.numbers as usize % WAYS);
-        self.sets[set][way] = Some(decided);
+        self.sets[set][way] = Some(Entry { loops: loops.into(), question, answer: Rc::clone(answer) });
         self.last = (set, way);
     }
 }
@@ -92,8 +105,8 @@ fn set_of(loops: &[Loop]) -> usize {
 mod tests {
     use super::*;
     use crate::contraction::loops::each;
-    use crate::contraction::prepared::decided;
-    use crate::contraction::{FmaF32, Level, Machine, MulAddF32, OperandKind};
+    use crate::contraction::prepared::{Decided, decided};
+    use crate::contraction::{FmaF32, MulAddF32};
     use alloc::vec::Vec;
 
     const IN_MEMORY: [OperandKind; 2] = [OperandKind::Memory; 2];

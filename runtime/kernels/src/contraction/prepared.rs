@@ -8,11 +8,12 @@ use super::ablation::Form;
 use super::costs::{CYCLE, SCALAR_ITERATION};
 use super::division;
 use super::groups::{self, Grouped};
-use super::kept;
+#[cfg(feature = "std")]
+use super::kept::Kept;
+use super::kept::Question;
 use super::layout::{Layout, Side};
 use super::level::Level;
 use super::loops::{Loop, MAX_LOOPS};
-use super::machine::Machine;
 use super::operand::{Operand, OperandKind};
 use super::operation::Operation;
 use super::operation::sealed::Tiled;
@@ -20,30 +21,10 @@ use super::partial::{Partial, Sums};
 use super::plan::Plan;
 use super::{Initial, clear, drive, in_order, partial, scratch};
 
-/// Everything that decides how a contraction runs, beside its loops.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
-    pub(super) level: Level,
-    /// The machine of the tiles, which are different ones for each operation: its address stands for the operation.
-    pub(super) machine: &'static Machine,
-    /// The order of the sums; None where the loops decide.
-    pub(super) sums: Option<Sums>,
-    pub(super) operands: [OperandKind; 2],
-    /// For each operand that is in a constant, the most elements of a prepacked copy; else zero.
-    pub(super) constants: [usize; 2],
-}
-
-impl PartialEq for Question {
-    fn eq(&self, other: &Question) -> bool {
-        core::ptr::eq(self.machine, other.machine)
-            && (self.sums, self.operands, self.constants) == (other.sums, other.operands, other.constants)
-    }
-}
-
 /// The decisions.
 pub(super) struct Decided {
-    pub(super) question: Question,
-    pub(super) loops: Box<[Loop]>,
+    question: Question,
+    loops: Box<[Loop]>,
     /// Not zero, and different for each contraction that a thread prepares: lists in the thread's scratch memory are named by it.
     number: u64,
     sums: Sums,
@@ -111,7 +92,32 @@ pub(super) fn decided<O: Operation>(
 ) -> Rc<Decided> {
     let machine = &<O as Tiled>::tiles(level).machine;
     let question = Question { level, machine, sums, operands, constants };
-    kept::get(loops, question, |number| Decided::of::<O>(loops, question, number))
+    kept(loops, question, |number| Decided::of::<O>(loops, question, number))
+}
+
+#[cfg(feature = "std")]
+std::thread_local! {
+    static KEPT: core::cell::RefCell<Kept<Decided>> = const { core::cell::RefCell::new(Kept::NOTHING) };
+}
+
+/// Returns the decisions about a contraction: those of before, or new ones.
+#[cfg(feature = "std")]
+fn kept(loops: &[Loop], question: Question, decide: impl FnOnce(u64) -> Decided) -> Rc<Decided> {
+    // Where the thread is ending there is nothing to keep them for.
+    let found = KEPT.try_with(|kept| kept.borrow_mut().get(loops, &question)).ok().flatten();
+    found.unwrap_or_else(|| {
+        let number = KEPT.try_with(|kept| kept.borrow_mut().next_number()).unwrap_or(1);
+        // Parts of a contraction are contractions, so that nothing is borrowed meanwhile.
+        let decided = Rc::new(decide(number));
+        let _ = KEPT.try_with(|kept| kept.borrow_mut().keep(loops, question, &decided));
+        decided
+    })
+}
+
+/// Decides anew: without threads that end, nothing would free what was kept.
+#[cfg(not(feature = "std"))]
+fn kept(_: &[Loop], _: Question, decide: impl FnOnce(u64) -> Decided) -> Rc<Decided> {
+    Rc::new(decide(1))
 }
 
 impl Decided {

@@ -6,7 +6,7 @@ pub(super) trait Vector: Copy {
     /// Some of the first lanes.
     type Mask: Copy;
     const LANES: usize;
-    /// Whether tiles add four products at once where their offsets follow from those of the first one (docs/kernels.md, "The plan").
+    /// Whether tiles add four products at once where their offsets follow from those of the first one (docs/kernels.md, "The loops around a micro-tile").
     const ADDS_FOUR: bool = false;
 
     /// Returns zeros. Safety: the processor has the features.
