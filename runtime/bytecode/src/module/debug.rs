@@ -6,6 +6,8 @@ use alloc::string::String;
 
 use super::super::read::{FlatBuffer, u32_at};
 
+/// Locations of a fused one that are shown; the rest are counted.
+const FUSED_LIMIT: usize = 2;
 /// Length of a location's text at which nothing is added any more.
 const TEXT_LIMIT: usize = 1024;
 /// Locations within locations that are followed.
@@ -124,6 +126,10 @@ impl<'a> DebugDatabase<'a> {
             3 => {
                 let (start, count) = buffer.vector(table, 1)?;
                 for index in 0..count {
+                    if index == FUSED_LIMIT && count > FUSED_LIMIT + 1 {
+                        text.push_str(&format!(" and {} more", count - FUSED_LIMIT));
+                        break;
+                    }
                     if index > 0 {
                         text.push_str(", ");
                     }
