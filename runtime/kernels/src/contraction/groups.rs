@@ -226,15 +226,17 @@ const fn stride_of_groups<G: Grouping>(stride: i64, is_along: bool, are_numbers:
     }
 }
 
+/// Whether an operation has groups. The compiler knows, and leaves their code out of programs with other operations.
+fn exist<O: Operation>() -> bool {
+    TypeId::of::<O>() == TypeId::of::<MulAddI32>()
+}
+
 /// Decides how a contraction runs by groups of integers, and returns the cycles that it is expected to take. None where an operand is another one, where no loop that sums has as many
 /// iterations as a group has integers, and where the processor has no instruction for them.
 pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKind; 2]) -> Option<(Grouped, usize)> {
     type G = Dot;
     let is_taken = |kind: OperandKind| matches!(kind, OperandKind::Narrow { of, .. } if G::takes(of));
-    if !Form::NarrowGroups.is_used()
-        || TypeId::of::<O>() != TypeId::of::<MulAddI32>()
-        || !operands.into_iter().all(is_taken)
-    {
+    if !Form::NarrowGroups.is_used() || !exist::<O>() || !operands.into_iter().all(is_taken) {
         return None;
     }
     let summing = (0..loops.len()).filter(|at| loops[*at].output == 0 && loops[*at].count >= G::COUNT);
@@ -280,6 +282,9 @@ pub(super) unsafe fn run<O: Operation>(
     right: Operand<'_, O::Number>,
 ) {
     type G = Dot;
+    if !exist::<O>() {
+        return;
+    }
     let Grouped { best, in_memory, distances, groups: decided, rest } = grouped;
     let (Some(lefts), Some(rights)) = (left.narrow(), right.narrow()) else { return };
     let groups = [(lefts, distances[0]), (rights, distances[1])].map(|((narrow, first), distance)| Groups::<G> {
