@@ -18,6 +18,8 @@ pub(super) struct Question {
     pub(super) level: Level,
     /// The machine of the tiles, which are different ones for each operation: its address stands for the operation.
     pub(super) machine: &'static Machine,
+    /// Whether the operation allows any order of its sums: such operations share machines with those that do not.
+    pub(super) is_any_order: bool,
     /// The order of the sums; None where the loops decide.
     pub(super) sums: Option<Sums>,
     pub(super) operands: [OperandKind; 2],
@@ -28,7 +30,8 @@ pub(super) struct Question {
 impl PartialEq for Question {
     fn eq(&self, other: &Question) -> bool {
         core::ptr::eq(self.machine, other.machine)
-            && (self.sums, self.operands, self.constants) == (other.sums, other.operands, other.constants)
+            && (self.is_any_order, self.sums) == (other.is_any_order, other.sums)
+            && (self.operands, self.constants) == (other.operands, other.constants)
     }
 }
 
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
     use crate::contraction::loops::each;
     use crate::contraction::prepared::{Decided, decided};
-    use crate::contraction::{FmaF32, MulAddF32};
+    use crate::contraction::{AnyOrder, FmaF32, MulAddF32};
     use alloc::vec::Vec;
 
     const IN_MEMORY: [OperandKind; 2] = [OperandKind::Memory; 2];
@@ -135,7 +138,8 @@ mod tests {
         let computed = of(best, [OperandKind::Computed, OperandKind::Memory]);
         let fused = decided::<FmaF32>(best, None, &loops, IN_MEMORY, [0; 2]);
         let constant = decided::<MulAddF32>(best, None, &loops, IN_MEMORY, [0, 1 << 20]);
-        assert!([&computed, &fused, &constant].into_iter().all(|other| !Rc::ptr_eq(&asked, other)));
+        let any_order = decided::<AnyOrder<MulAddF32>>(best, None, &loops, IN_MEMORY, [0; 2]);
+        assert!([&computed, &fused, &constant, &any_order].into_iter().all(|other| !Rc::ptr_eq(&asked, other)));
         assert!(best == portable || !Rc::ptr_eq(&asked, &of(portable, IN_MEMORY)));
         assert!(Rc::ptr_eq(&asked, &of(best, IN_MEMORY)));
     }

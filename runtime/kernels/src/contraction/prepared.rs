@@ -91,7 +91,7 @@ pub(super) fn decided<O: Operation>(
     constants: [usize; 2],
 ) -> Rc<Decided> {
     let machine = &<O as Tiled>::tiles(level).machine;
-    let question = Question { level, machine, sums, operands, constants };
+    let question = Question { level, machine, is_any_order: O::ANY_ORDER, sums, operands, constants };
     kept(loops, question, |number| Decided::of::<O>(loops, question, number))
 }
 

@@ -141,3 +141,33 @@ fn partial_sums_are_used_where_packing_takes_longer() {
     let by_rows = [each(512, 1, 0, 1), each(784, 0, 1, 512)];
     assert_eq!(Sums::of::<AnyOrder<FmaF32>>(&by_rows), Sums::Sequential);
 }
+
+/// A thread that keeps the decisions about an operation in any order must not take them for the same one in order.
+#[test]
+fn operations_in_order_stay_in_order() {
+    let mut random = Random(33);
+    let loops = [each(1, 512, 784, 0), each(512, 1, 0, 784), each(784, 0, 1, 1)];
+    assert_eq!(Sums::of::<AnyOrder<FmaF32>>(&loops), Sums::Partial);
+    for _ in 0..2 {
+        let level = Level::best(usize::MAX);
+        let [before, lefts, rights] =
+            [512, 784, 512 * 784].map(|count| (0..count).map(|_| f32::sample(&mut random)).collect::<Vec<f32>>());
+        let run = |is_any_order: bool, is_plain: bool| {
+            let mut result = before.clone();
+            let (left, right) = (Operand::Memory(lefts.as_ptr()), Operand::Memory(rights.as_ptr()));
+            // SAFETY: the vectors contain the elements of all iterations, and elements of the output are distinct.
+            unsafe {
+                let output = (result.as_mut_ptr(), Initial::Stored);
+                match (is_any_order, is_plain) {
+                    (_, true) => in_order::<FmaF32>(output.0, left, right, &loops, [0; 3]),
+                    (true, _) => contract_on::<AnyOrder<FmaF32>>(level, None, output, left, right, &loops),
+                    (false, _) => contract_on::<FmaF32>(level, None, output, left, right, &loops),
+                }
+            }
+            result.into_iter().map(Sample::bits).collect::<Vec<u32>>()
+        };
+        let (any_order, in_order) = (run(true, false), run(false, false));
+        assert!(in_order == run(false, true) && any_order != in_order);
+        assert!(run(true, false) == any_order);
+    }
+}
