@@ -36,13 +36,13 @@ pub(super) fn divisible(loops: &[Loop], kinds: [OperandKind; 2], packed: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contraction::loops::each;
     use crate::contraction::{Machine, Plan};
 
     const IN_MEMORY: [OperandKind; 2] = [OperandKind::Memory; 2];
 
     #[test]
     fn columns_of_panels_are_divided_last() {
-        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
         // Rows, panels of 64 columns, and sums of 512.
         let of = |rows: usize, panels: usize, kinds: [OperandKind; 2]| {
             let loops = [each(rows, 1024, 512, 0), each(panels, 64, 0, 8192), each(64, 1, 0, 1), each(512, 0, 1, 64)];
@@ -70,7 +70,6 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_divided() {
-        let each = |count: usize, output: i64, left: i64, right: i64| Loop { count, output, left, right };
         // 3 x 3 over 16 maps, to 64.
         let convolution = |side: usize| {
             let (pixels, line) = ((side * side) as i64, side as i64 + 2);

@@ -5,7 +5,7 @@ use super::ablation::Form;
 use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS};
 use super::copy::{Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
-use super::operand::{Gather, Operand, OperandKind, Piece};
+use super::operand::{Gather, Operand, Piece};
 use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
 use super::tile::{Ahead, Product, Row, Run, Tile, Tiles};
@@ -315,11 +315,8 @@ impl<N: Copy> Drive<'_, N> {
 
     /// The strip that follows, if this one is a panel of a constant's layout.
     fn ahead(&self, right: *const N, vectors: usize, products: usize) -> Ahead<N> {
-        match self
-            .plan
-            .next_panel(vectors, products)
-            .filter(|_| Form::FetchPanel.is_used() && self.right.kind() == OperandKind::Layout)
-        {
+        let is_fetched = Form::FetchPanel.is_used() && matches!(self.right, Operand::Layout(_));
+        match self.plan.next_panel(vectors, products).filter(|_| is_fetched) {
             Some(distance) => {
                 let next = right.wrapping_add(distance);
                 Ahead::Strip(next, next.wrapping_add(products * vectors * self.plan.lanes))

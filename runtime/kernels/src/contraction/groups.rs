@@ -231,8 +231,9 @@ fn exist<O: Operation>() -> bool {
     TypeId::of::<O>() == TypeId::of::<MulAddI32>()
 }
 
-/// Decides how a contraction runs by groups of integers, and returns the cycles that it is expected to take. None where an operand is another one, where no loop that sums has as many
-/// iterations as a group has integers, and where the processor has no instruction for them.
+/// Decides how a contraction runs by groups of integers, and returns the cycles that it is expected to take. None where an operand is
+/// another one, where no loop that sums has as many iterations as a group has integers, and where the processor has no instruction for
+/// them.
 pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKind; 2]) -> Option<(Grouped, usize)> {
     type G = Dot;
     let is_taken = |kind: OperandKind| matches!(kind, OperandKind::Narrow { of, .. } if G::takes(of));

@@ -1,8 +1,6 @@
 //! Answers to the last questions about contractions. Workgroups of a dispatch repeat the same contraction, and models repeat all.
 
 #[cfg(feature = "std")]
-use alloc::boxed::Box;
-#[cfg(feature = "std")]
 use alloc::rc::Rc;
 
 use super::level::Level;
@@ -18,9 +16,8 @@ pub(super) struct Question {
     pub(super) level: Level,
     /// The machine of the tiles, which are different ones for each operation: its address stands for the operation.
     pub(super) machine: &'static Machine,
-    /// Whether the operation allows any order of its sums: such operations share machines with those that do not.
-    pub(super) is_any_order: bool,
-    /// The order of the sums; None where the loops decide.
+    /// The order of the sums. None where the loops decide, which they do for operations in any order alone: these share machines with the
+    /// same operations in order.
     pub(super) sums: Option<Sums>,
     pub(super) operands: [OperandKind; 2],
     /// For each operand that is in a constant, the most elements of a prepacked copy; else zero.
@@ -28,10 +25,10 @@ pub(super) struct Question {
 }
 
 impl PartialEq for Question {
+    /// The level follows from the machine.
     fn eq(&self, other: &Question) -> bool {
         core::ptr::eq(self.machine, other.machine)
-            && (self.is_any_order, self.sums) == (other.is_any_order, other.sums)
-            && (self.operands, self.constants) == (other.operands, other.constants)
+            && (self.sums, self.operands, self.constants) == (other.sums, other.operands, other.constants)
     }
 }
 
@@ -45,7 +42,7 @@ const WAYS: usize = 4;
 /// A question, and its answer.
 #[cfg(feature = "std")]
 struct Entry<A> {
-    loops: Box<[Loop]>,
+    loops: Rc<[Loop]>,
     question: Question,
     answer: Rc<A>,
 }
@@ -85,11 +82,11 @@ impl<A> Kept<A> {
     }
 
     /// Keeps an answer.
-    pub(super) fn keep(&mut self, loops: &[Loop], question: Question, answer: &Rc<A>) {
-        let set = set_of(loops);
+    pub(super) fn keep(&mut self, loops: Rc<[Loop]>, question: Question, answer: Rc<A>) {
+        let set = set_of(&loops);
         let free = self.sets[set].iter().position(Option::is_none);
         let way = free.unwrap_or(self.numbers as usize % WAYS);
-        self.sets[set][way] = Some(Entry { loops: loops.into(), question, answer: Rc::clone(answer) });
+        self.sets[set][way] = Some(Entry { loops, question, answer });
         self.last = (set, way);
     }
 }

@@ -20,10 +20,9 @@ pub struct Machine {
     pub transposed: &'static [usize],
 }
 
-/// Calls a macro with the micro-tiles of a level behind its other arguments. For each number of vectors, the numbers of rows,
-/// descending to 1: of rows with the same B, of rows with a B each, and of rows with the
-/// same B, which is transposed in registers.
-/// All sizes of micro-tiles derive from this table.
+/// Calls a macro with the micro-tiles of a level behind its other arguments: for each number of vectors, the numbers of rows, descending
+/// to 1. The rows have the same B, a B each, or the same B, which is transposed in registers. All sizes of micro-tiles derive from this
+/// table.
 macro_rules! micro_tiles {
     // 32 vectors.
     (X86_64_V4, $then:ident! { $($arguments:tt)* }) => {

@@ -1,6 +1,5 @@
 //! Decisions about a contraction, taken once for all contractions of the same loops and of operands of the same kinds.
 
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::marker::PhantomData;
 
@@ -23,8 +22,9 @@ use super::{Initial, clear, drive, in_order, partial, scratch};
 
 /// The decisions.
 pub(super) struct Decided {
-    question: Question,
-    loops: Box<[Loop]>,
+    level: Level,
+    operands: [OperandKind; 2],
+    loops: Rc<[Loop]>,
     /// Not zero, and different for each contraction that a thread prepares: lists in the thread's scratch memory are named by it.
     number: u64,
     sums: Sums,
@@ -91,7 +91,8 @@ pub(super) fn decided<O: Operation>(
     constants: [usize; 2],
 ) -> Rc<Decided> {
     let machine = &<O as Tiled>::tiles(level).machine;
-    let question = Question { level, machine, is_any_order: O::ANY_ORDER, sums, operands, constants };
+    let sums = if O::ANY_ORDER { sums } else { Some(Sums::Sequential) };
+    let question = Question { level, machine, sums, operands, constants };
     kept(loops, question, |number| Decided::of::<O>(loops, question, number))
 }
 
@@ -109,7 +110,8 @@ fn kept(loops: &[Loop], question: Question, decide: impl FnOnce(u64) -> Decided)
         let number = KEPT.try_with(|kept| kept.borrow_mut().next_number()).unwrap_or(1);
         // Parts of a contraction are contractions, so that nothing is borrowed meanwhile.
         let decided = Rc::new(decide(number));
-        let _ = KEPT.try_with(|kept| kept.borrow_mut().keep(loops, question, &decided));
+        let (loops, answer) = (Rc::clone(&decided.loops), Rc::clone(&decided));
+        let _ = KEPT.try_with(|kept| kept.borrow_mut().keep(loops, question, answer));
         decided
     })
 }
@@ -142,7 +144,7 @@ impl Decided {
             _ => None,
         };
         let divided = division::divisible(loops, operands, packed);
-        Decided { question, loops: loops.into(), number, sums, schedule, prepacked, divided, cycles }
+        Decided { level, operands, loops: loops.into(), number, sums, schedule, prepacked, divided, cycles }
     }
 }
 
@@ -245,7 +247,7 @@ pub(super) unsafe fn run<O: Operation>(
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
 ) {
-    let Decided { question: Question { level, operands, .. }, loops, number, schedule, .. } = decided;
+    let Decided { level, operands, loops, number, schedule, .. } = decided;
     debug_assert_eq!(*operands, [left.kind(), right.kind()], "prepared for other operands");
     let is_loaded = matches!(schedule, Schedule::Scalar | Schedule::Partial(_)) || !Form::Zeros.is_used();
     let initial = if is_loaded && initial == Initial::Zeros {
