@@ -1,6 +1,5 @@
 //! `incarnate assemble`: assembles a module file from text.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
 use super::console::Console;
+use super::tooling::atomic_file::AtomicFile;
 
 #[derive(Debug, Args)]
 pub(super) struct AssembleArguments {
@@ -33,7 +33,9 @@ pub(super) fn assemble(arguments: &AssembleArguments, out: &mut Console) -> Resu
 
 /// Writes a module file, and prints its name and size.
 pub(super) fn write_module(target: &Path, file: &[u8], out: &mut Console) -> Result<Verdict> {
-    fs::write(target, file).map_err(|error| Error::from(error).context(format!("writing '{}'", target.display())))?;
+    let mut written = AtomicFile::create(target, false)?;
+    written.write_all(file).context(|| format!("writing '{}'", target.display()))?;
+    written.commit()?;
     writeln!(out, "{} ({} bytes)", target.display(), file.len()).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
 }
