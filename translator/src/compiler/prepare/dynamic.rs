@@ -5,11 +5,13 @@
 //! `jax.uses_shape_polymorphism`. There
 //!
 //! - a broadcast that only adds extents of 1, and a reshape, become `tensor.reshape`, which takes the same operands;
-//! - other broadcasts get the attribute `known_nonexpanding_dimensions`.
+//! - other broadcasts get the attribute `known_nonexpanding_dimensions`;
+//! - checks of extents become [assertions](super::assertions) that the compiler keeps.
 
 use incarnate_bytecode::split_tensor_type;
 
 use super::Edit;
+use super::assertions::{COMPARE, CUSTOM_CALL, Comparisons};
 use super::header::Cursor;
 
 /// What modules with dynamic shapes set to true.
@@ -17,21 +19,25 @@ const POLYMORPHISM: &[u8] = b"jax.uses_shape_polymorphism";
 const BROADCAST: &[u8] = b"stablehlo.dynamic_broadcast_in_dim";
 const RESHAPE: &[u8] = b"stablehlo.dynamic_reshape";
 
-/// The broadcasts and reshapes of a text.
+/// The broadcasts, reshapes and checks of extents of a text.
 #[derive(Debug, Default)]
-pub(super) struct Shapes {
+pub(super) struct Shapes<'t> {
     is_dynamic: bool,
+    comparisons: Comparisons<'t>,
     edits: Vec<Edit>,
 }
 
-impl Shapes {
+impl<'t> Shapes<'t> {
     /// Looks at a word of the text, and at what follows it.
-    pub(super) fn visit(&mut self, word: &[u8], cursor: &mut Cursor<'_>) {
+    pub(super) fn visit(&mut self, word: &[u8], cursor: &mut Cursor<'t>) {
         let begin = cursor.at() - word.len();
+        self.comparisons.define(cursor, begin);
         match word {
             POLYMORPHISM => self.is_dynamic |= cursor.expect(b"=").and_then(|()| cursor.expect(b"true")).is_some(),
             BROADCAST => self.edits.extend(broadcast(cursor, begin)),
             RESHAPE => self.edits.extend(reshape(cursor, begin)),
+            COMPARE => drop(self.comparisons.compare(cursor, begin)),
+            CUSTOM_CALL => self.edits.extend(self.comparisons.assertion(cursor, begin)),
             _ => {}
         }
     }

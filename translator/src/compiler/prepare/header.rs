@@ -143,6 +143,14 @@ impl<'t> Cursor<'t> {
         core::str::from_utf8(self.since(start)).ok()
     }
 
+    /// Returns the name, with its `%`, of the result of the operation that begins at a position.
+    pub(super) fn result_before(&self, begin: usize) -> Option<&'t str> {
+        let before = self.text.get(..begin)?.trim_ascii_end().strip_suffix(b"=")?.trim_ascii_end();
+        let length = before.iter().rev().take_while(|byte| is_word(**byte) || **byte == b'-').count();
+        let start = (before.len() - length).checked_sub(1)?;
+        before.get(start..).filter(|name| name.first() == Some(&b'%')).and_then(|name| core::str::from_utf8(name).ok())
+    }
+
     /// Reads the type of a tensor.
     pub(super) fn tensor(&mut self) -> Option<&'t [u8]> {
         self.trivia();
@@ -163,7 +171,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Steps over spaces and comments.
-    fn trivia(&mut self) {
+    pub(super) fn trivia(&mut self) {
         loop {
             self.take(|byte| byte.is_ascii_whitespace());
             if !self.rest().starts_with(b"//") {
@@ -314,7 +322,7 @@ impl<'t> Cursor<'t> {
 }
 
 /// Returns the value of the first string attribute of a dictionary that has one of some names.
-fn attribute(dictionary: &[u8], names: &[&str]) -> Option<String> {
+pub(super) fn attribute(dictionary: &[u8], names: &[&str]) -> Option<String> {
     let mut cursor = Cursor::new(dictionary, 0);
     loop {
         cursor.trivia();

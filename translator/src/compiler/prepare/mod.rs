@@ -4,6 +4,7 @@
 //! Nothing here is an error: text that is not understood stays as it is, and a model whose changed text does not compile is compiled
 //! unchanged.
 
+mod assertions;
 mod dynamic;
 mod header;
 mod label;
@@ -19,7 +20,7 @@ use header::Function;
 /// What begins a function.
 const FUNCTION: &[u8] = b"func.func";
 /// The version of these changes and of [`casts`](super::casts), as an input of the key of what is compiled: it changes with them.
-pub(super) const PREPARATION: &str = "prepared 3";
+pub(super) const PREPARATION: &str = "prepared 4";
 
 /// A replacement of a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -232,3 +232,47 @@ fn dynamic_shapes_of_jax_are_written_for_the_compiler() {
         assert_eq!(operation(text), text);
     }
 }
+
+/// Returns a module with checks of extents as it is compiled.
+fn asserted(body: &str) -> String {
+    let text = format!("module attributes {{jax.uses_shape_polymorphism = true}} {{\n{body}\n}}\n");
+    let changed = named(&text);
+    changed.split_once("{\n").unwrap().1.strip_suffix("\n}\n").unwrap().to_owned()
+}
+
+#[test]
+fn checks_of_extents_become_assertions_of_scalars() {
+    let compare = "  %3 = stablehlo.compare EQ, %1, %0, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> loc(#loc4)\n";
+    let call = "stablehlo.custom_call @shape_assertion(%3, %1, %0) {api_version = 2 : i32, error_message = \"Shapes do not match. \
+                Extent a.shape[0] (= {0}) is not 'b' (= {1}). Obtained 'b' = {1}.\", has_side_effect = true} : (tensor<i1>, \
+                tensor<i32>, tensor<i32>) -> () loc(#loc3)";
+    let message = "\"Shapes do not match. Extent a.shape[0] is not 'b'.\"";
+    assert_eq!(
+        asserted(&format!("{compare}  {call}")),
+        format!(
+            "{compare}  %shape_assertion_0_0 = tensor.extract %1[] : tensor<i32> %shape_assertion_0_1 = tensor.extract %0[] : \
+             tensor<i32> %shape_assertion_0 = arith.cmpi eq, %shape_assertion_0_0, %shape_assertion_0_1 : i32 cf.assert \
+             %shape_assertion_0, {message} loc(#loc3)"
+        )
+    );
+    // The condition is not a comparison of scalars that is visible there.
+    for before in [
+        "",
+        "%3 = stablehlo.compare EQ, %1, %0, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+        &format!("{compare}  %3 = stablehlo.not %2 : tensor<i1>"),
+    ] {
+        assert!(asserted(&format!("{before}\n  {call}")).ends_with(&format!(
+            "\n  %shape_assertion_0 = tensor.extract %3[] : tensor<i1> cf.assert %shape_assertion_0, {message} loc(#loc3)"
+        )));
+    }
+}
+
+#[test]
+fn other_calls_and_checks_of_another_form_stay() {
+    for text in [
+        "  stablehlo.custom_call @other(%3) {error_message = \"a\"} : (tensor<i1>) -> ()",
+        "  stablehlo.custom_call @shape_assertion(%3) {error_message = \"a\"} : (tensor<i1>) -> tensor<i1>",
+    ] {
+        assert_eq!(asserted(text), text);
+    }
+}
