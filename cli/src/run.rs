@@ -13,6 +13,7 @@ use super::console::Console;
 use super::profile::profiled;
 use super::program::{AddModules, Call, Function, Program};
 use crate::tooling::HostValue;
+use crate::tooling::destination::{Destination, parse_destinations};
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
 use crate::tooling::results::ResultValue;
@@ -24,7 +25,7 @@ pub(super) struct RunArguments {
     #[command(flatten)]
     pub(super) call: CallArguments,
     /// The destination of a result: - prints it, @FILE writes it, +FILE appends it (.npy files are arrays, others raw
-    /// bytes), an empty text ignores it. By default all results are printed.
+    /// bytes), an empty text ignores it; NAME=SPEC is that of one result by its name. By default all results are printed.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) output: Vec<String>,
     /// Most elements of a tensor to print.
@@ -36,6 +37,10 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     let program = Program::load(&arguments.call.program, add_modules)?;
     let function = program.find(arguments.call.function.as_deref())?;
     let inputs = parse_inputs(&arguments.call, &function)?;
+    let destinations = match arguments.output.as_slice() {
+        [] => None,
+        specs => Some(parse_destinations(&function.results, specs).map_err(|error| function.explain(error))?),
+    };
     let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
     // Flushed first, so that output or a crash of the call comes after this line.
     writeln!(out, "EXEC @{}", Escaped(&function.name))
@@ -45,7 +50,7 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     let start = Instant::now();
     invoke(&mut call)?;
     let first_call = start.elapsed();
-    let verdict = show(arguments, &function, &call.results()?, out)?;
+    let verdict = show(arguments, &function, &call.results()?, destinations.as_deref(), out)?;
     if let Some(destination) = &arguments.call.profile {
         profiled(Some(destination), program.concurrency(), Some(first_call), out, || invoke(&mut call))?;
     }
@@ -53,15 +58,20 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
 }
 
 /// Compares, prints or writes results.
-fn show(arguments: &RunArguments, function: &Function, results: &[ResultValue], out: &mut Console) -> Result<Verdict> {
+fn show(
+    arguments: &RunArguments,
+    function: &Function,
+    results: &[ResultValue],
+    destinations: Option<&[Destination]>,
+    out: &mut Console,
+) -> Result<Verdict> {
     if !arguments.call.expected_output.is_empty() {
         return verify(&arguments.call, function, results, out);
     }
     let limit = arguments.output_max_element_count;
-    if arguments.output.is_empty() {
-        print_results(out, results, limit)?;
-    } else {
-        write_results(out, results, &arguments.output, limit)?;
+    match destinations {
+        None => print_results(out, results, limit)?,
+        Some(destinations) => write_results(out, results, destinations, limit)?,
     }
     Ok(Verdict::Success)
 }

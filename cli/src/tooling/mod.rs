@@ -2,6 +2,7 @@
 
 pub(crate) mod atomic_file;
 pub(crate) mod declaration;
+pub(crate) mod destination;
 pub(crate) mod expected;
 pub(crate) mod output;
 pub(crate) mod results;

@@ -11,6 +11,7 @@ use incarnate_runtime::hal::format::{General, NpyHeader, TensorType, format_tens
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::atomic_file::AtomicFile;
+use super::destination::Destination;
 use super::results::{ResultValue, type_of, type_of_bytes, write_buffer, write_bytes, write_view};
 use super::{HostTensor, Primitive};
 
@@ -150,30 +151,26 @@ fn print_list(out: &mut dyn Write, name: &str, values: &[ResultValue], limit: us
     Ok(())
 }
 
-/// Processes each result by its spec: ignore (empty), print (`-`), write (`@file`) or append (`+file`). Files named
-/// `.npy` are arrays, others raw bytes.
+/// Ignores, prints or writes each result.
 ///
 /// # Errors
-/// OUT_OF_RANGE if the numbers of specs and results differ; errors of writing; those of [`print_results`].
+/// OUT_OF_RANGE if the numbers of destinations and results differ; errors of writing; those of [`print_results`].
 pub(crate) fn write_results(
     out: &mut dyn Write,
     results: &[ResultValue],
-    specs: &[String],
+    destinations: &[Destination],
     limit: usize,
 ) -> Result<()> {
-    if results.len() != specs.len() {
-        return Err(Error::out_of_range(format!(
-            "{} --output flags were given for {} results",
-            specs.len(),
-            results.len()
-        )));
+    if results.len() != destinations.len() {
+        let (given, results) = (destinations.len(), results.len());
+        return Err(Error::out_of_range(format!("{given} destinations for {results} results")));
     }
     bounded(out, limit, |out| {
-        for (index, (value, spec)) in results.iter().zip(specs).enumerate() {
-            match spec.as_str() {
-                "" => Ok(()),
-                "-" => print_value(out, value, limit),
-                _ => write_file(value, spec),
+        for (index, (value, destination)) in results.iter().zip(destinations).enumerate() {
+            match destination {
+                Destination::Nowhere => Ok(()),
+                Destination::Console => print_value(out, value, limit),
+                Destination::File { path, append } => write_file(value, path, *append),
             }
             .context(|| format!("result {index}"))?;
         }
@@ -181,18 +178,15 @@ pub(crate) fn write_results(
     })
 }
 
-fn write_file(value: &ResultValue, spec: &str) -> Result<()> {
-    let append = spec.starts_with('+');
-    let Some(path) = spec.strip_prefix(['@', '+']) else {
-        return Err(Error::invalid_argument(format!("--output={spec} is none of '', '-', '@FILE', '+FILE'")));
-    };
+fn write_file(value: &ResultValue, path: &Path, append: bool) -> Result<()> {
     let tensor = file_type(value)?;
-    let mut file = AtomicFile::create(Path::new(path), append)?;
-    let header = if path.ends_with(".npy") { NpyHeader::bytes(&tensor)? } else { Vec::new() };
+    let mut file = AtomicFile::create(path, append)?;
+    let is_array = path.as_os_str().as_encoded_bytes().ends_with(b".npy");
+    let header = if is_array { NpyHeader::bytes(&tensor)? } else { Vec::new() };
     file.write_all(&header)
         .map_err(Error::from)
         .and_then(|()| write_contents(&mut file, value))
-        .context(|| format!("writing '{path}'"))?;
+        .context(|| format!("writing '{}'", path.display()))?;
     file.commit()
 }
 
@@ -280,21 +274,21 @@ mod tests {
     #[test]
     fn results_go_to_their_destinations() {
         let directory = tempfile::tempdir().unwrap();
-        let raw = directory.path().join("raw.bin").display().to_string();
-        let array = directory.path().join("array.npy").display().to_string();
-        let specs = [format!("@{raw}"), format!("+{raw}"), format!("@{array}"), "-".to_owned(), String::new()];
+        let raw = directory.path().join("raw.bin");
+        let array = directory.path().join("array.npy");
+        let file = |path: &Path, append| Destination::File { path: path.to_owned(), append };
+        let destinations =
+            [file(&raw, false), file(&raw, true), file(&array, false), Destination::Console, Destination::Nowhere];
         let results = [tensor(), ResultValue::Primitive(Primitive::I32(7)), tensor(), tensor(), tensor()];
         let mut out = Vec::new();
-        write_results(&mut out, &results, &specs, 9).unwrap();
+        write_results(&mut out, &results, &destinations, 9).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "hal.buffer_view\n2x2xi8=[1 2][3 4]\n");
         assert_eq!(std::fs::read(&raw).unwrap(), [1, 2, 3, 4, 7, 0, 0, 0]);
         let read = HostTensor::read_npy(&mut std::fs::read(&array).unwrap().as_slice()).unwrap();
         assert_eq!((read.tensor.to_string().as_str(), read.bytes), ("2x2xsi8", vec![1, 2, 3, 4]));
         directory.close().unwrap();
 
-        assert!(write_results(&mut Vec::new(), &results, &specs[..2], 9).is_err());
-        assert!(write_results(&mut Vec::new(), &results[..1], &["x.bin".to_owned()], 9).is_err());
-        assert!(write_results(&mut Vec::new(), &results[..1], &[format!("@{raw}")], 9).is_err());
-        assert!(write_results(&mut Vec::new(), &[ResultValue::Other("vm.list")], &[format!("@{raw}")], 9).is_err());
+        assert!(write_results(&mut Vec::new(), &results, &destinations[..2], 9).is_err());
+        assert!(write_results(&mut Vec::new(), &[ResultValue::Other("vm.list")], &destinations[..1], 9).is_err());
     }
 }
