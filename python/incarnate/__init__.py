@@ -26,6 +26,7 @@ from ._native import (
     Tensor,
     UnimplementedError,
     ValueInfo,
+    __version__,
     devices,
     install_compiler,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Tensor",
     "UnimplementedError",
     "ValueInfo",
+    "__version__",
     "compile",
     "devices",
     "install_compiler",

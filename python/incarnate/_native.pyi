@@ -25,11 +25,15 @@ __all__ = [
     "Tensor",
     "UnimplementedError",
     "ValueInfo",
+    "__version__",
     "command_line",
     "compile",
     "devices",
     "install_compiler",
 ]
+
+__version__: str
+"""The version of the package, as its metadata has it."""
 
 iree: ModuleType
 """The classes of `incarnate.iree.runtime`, whose types `incarnate/iree/runtime/_binding.pyi` has."""

@@ -64,6 +64,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         super::error::register(module)?;
         super::fork::register(module)?;
         super::iree::register(module)

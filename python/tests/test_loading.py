@@ -1,5 +1,6 @@
 """Loading: files, errors, parameters, pickles, compiled models."""
 
+import importlib.metadata
 import os
 import pickle
 import subprocess
@@ -155,3 +156,7 @@ def test_the_command_line_is_installed(models):
 
 def test_devices():
     assert {"local-sync://", "local-task://"} <= set(incarnate.devices())
+
+
+def test_the_version_is_that_of_the_package():
+    assert incarnate.__version__ == importlib.metadata.version("incarnate")
