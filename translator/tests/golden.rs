@@ -97,27 +97,6 @@ fn untrusted_nest() {
 }
 
 /// The sum of the exponentials of each row, whose partial sums are in vectors because float reductions may be reassociated.
-#[test]
-fn reassociated_nest() {
-    let options = Options { reassociate: true, ..Options::default() };
-    let excerpt = excerpt(assembled("row_sums.vmasm"), &options, "                'nest0", "\n                loop {");
-    compare_excerpt("reassociated_nest.rs", &excerpt);
-}
-
-/// What an iteration loads from where a sum is stored is another number in the next one: partial sums run only where they are disjoint.
-#[test]
-fn reassociated_nests_load_no_results() {
-    let text = std::fs::read_to_string(golden("row_sums.vmasm")).expect("a module's text");
-    let text = text
-        .replace("%r1: !vm.buffer)", "%r1: !vm.buffer, %r2: !vm.buffer)")
-        .replace("%i7 = vm.exp.f32 %i6", "%i9 = vm.buffer.load.f32 %r2, %i0:1\n  %i7 = vm.sub.f32 %i6, %i9");
-    let options = Options { reassociate: true, ..Options::default() };
-    let source = generated(assemble(&text).expect("a module"), &options);
-    let conditions = ["grid2.is_disjoint(&grid0)", "grid2.is_disjoint(&grid1)"];
-    assert!(source.contains("support::partial_results!") && conditions.iter().all(|each| source.contains(each)));
-    assert!(!source.contains("is_same"), "{source}");
-}
-
 /// Fused products and sums are separate with the option, and as the compiler wrote them without.
 #[test]
 fn unfused_contractions() {

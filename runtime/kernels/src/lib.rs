@@ -17,6 +17,5 @@ extern crate std;
 
 pub mod contraction;
 pub mod peak;
-pub mod reduction;
 
 pub use contraction::{Loop, Operand, Operation};

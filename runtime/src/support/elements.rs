@@ -102,29 +102,6 @@ macro_rules! contract {
     }};
 }
 
-/// Combines the numbers of a loop with partial results, by calls of `strip::<1, LANES>(arguments, results, first)`, which returns the
-/// results. Number `i` is combined with the partial result `i` modulo [`PARTIAL`](crate::support::PARTIAL).
-#[doc(hidden)]
-#[macro_export]
-macro_rules! partial_results {
-    ($count:expr, $results:ident, $strip:ident($($argument:expr),*)) => {{
-        let mut first = 0;
-        while $count - first >= $crate::support::PARTIAL {
-            $results = $strip::<1, { $crate::support::PARTIAL }>($($argument,)* $results, first);
-            first += $crate::support::PARTIAL;
-        }
-        if first < $count {
-            // A copy, so that the results themselves are only accessed as a whole, in registers.
-            let mut rest = $results;
-            for (number, result) in (first..$count).zip(&mut rest[0]) {
-                let [[next]] = $strip::<1, 1>($($argument,)* [[*result]], number);
-                *result = next;
-            }
-            $results = rest;
-        }
-    }};
-}
-
 /// Calls a function for the strips of a loop, the widest first: `strips!(count, strip(arguments), [4 x LANES, 1 x 16] over 16, [1 x 4])`
 /// calls `strip::<4, LANES>(arguments, first, LANES)` for as many iterations as there are, and so on. The last arguments are the first
 /// iteration, and the distance from a strip to the next.

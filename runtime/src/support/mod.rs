@@ -116,8 +116,7 @@ pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
-pub use crate::vm::kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
-pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, partial_results, strips};
+pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Executables, Export, Function, ImportedFunction, Loader};

@@ -123,7 +123,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
         }
         Schedule::Strips(strips) => Some(strips),
-        Schedule::Reduction(_) | Schedule::InOrder(_) | Schedule::Zeros => None,
+        Schedule::InOrder(_) | Schedule::Zeros => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! How much of a contraction is worked on at once.
 
-use crate::reduction::PARTIAL;
+use super::partial::PARTIAL;
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
 pub(super) const PRODUCTS: usize = 768;

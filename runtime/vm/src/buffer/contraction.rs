@@ -133,10 +133,24 @@ impl<N: Element> Source<N> for View<'_, N> {
 }
 
 impl Source<f32> for One {
-    fn checked(&self, _: &[Loop], _: Stride, then: Then<'_, f32>) -> bool {
-        // The strides are zero.
+    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, f32>) -> bool {
         static ONE: f32 = 1.0;
-        then(contraction::Operand::Memory(&raw const ONE), 0..0, None)
+        let operand = match strided(loops, stride).all(|(_, stride)| stride == 0) {
+            true => contraction::Operand::Memory(&raw const ONE),
+            // No element of memory is read, wherever it is.
+            false => contraction::Operand::Computed(&One, 0),
+        };
+        then(operand, 0..0, None)
+    }
+}
+
+impl Gather<f32> for One {
+    fn zero(&self) -> f32 {
+        0.0
+    }
+
+    unsafe fn gather(&self, _: i64, _: i64, into: &mut [f32]) {
+        into.fill(1.0);
     }
 }
 

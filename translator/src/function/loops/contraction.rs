@@ -16,7 +16,8 @@ impl Writer<'_, '_, '_> {
             (Product::MulAddF32, Order::Bytecode) => quote!(MulAddF32),
             (Product::MulAddF32, Order::Any) => quote!(MulAddF32AnyOrder),
             (Product::MulAddI32, _) => quote!(MulAddI32),
-            (Product::AddF32, _) => quote!(MulAddF32),
+            (Product::AddF32, Order::Bytecode) => quote!(MulAddF32),
+            (Product::AddF32, Order::Any) => quote!(MulAddF32AnyOrder),
         };
         let (buffer, base) = self.view(contraction.output);
         let zeros = self.nest.views[contraction.output].zeros.then(|| quote!(, of_zeros));
@@ -27,7 +28,11 @@ impl Writer<'_, '_, '_> {
             let count = self.used_count(*at);
             let stride = |view: usize| self.stride(&self.nest.views[view].index, *at);
             let (output, right) = (stride(contraction.output), stride(contraction.right.view));
-            let left = contraction.left.as_ref().map_or_else(|| quote!(0), |left| stride(left.view));
+            let left = match (&contraction.left, contraction.order) {
+                (Some(left), _) => stride(left.view),
+                (None, Order::Any) => right.clone(),
+                (None, Order::Bytecode) => quote!(0),
+            };
             quote!((#count, #output, #left, #right))
         });
         let permitted = permitted.map(|permitted| quote!(, #permitted));

@@ -68,7 +68,6 @@ impl Emitter<'_, '_> {
         writer.parameters = match &schedule {
             _ if self.shared.is_none() => Parameters::None,
             Schedule::Contraction(_) => Parameters::All,
-            Schedule::Reduction(_) => Parameters::None,
             Schedule::Strips(strips) if writer.is_reduction(strips) => Parameters::None,
             _ => Parameters::Outer,
         };
@@ -176,11 +175,6 @@ impl Writer<'_, '_, '_> {
             Schedule::Contraction(contraction) => {
                 let call = self.contraction(contraction, permitted)?;
                 Ok(quote!(if !#call { break #label; }))
-            }
-            Schedule::Reduction(reduction) => {
-                self.stays_in_function();
-                let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
-                Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
             Schedule::Strips(strips) => self.by_strips(strips, &steps),
             Schedule::InOrder(_) => {

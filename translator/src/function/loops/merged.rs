@@ -30,7 +30,7 @@ impl Writer<'_, '_, '_> {
     /// Finds the loops that can be merged.
     pub(super) fn merge(&self, schedule: &Schedule) -> Merged {
         let is_plain = match schedule {
-            Schedule::Contraction(_) | Schedule::Reduction(_) => false,
+            Schedule::Contraction(_) => false,
             Schedule::Strips(strips) => !self.is_reduction(strips),
             Schedule::InOrder(_) | Schedule::Zeros => true,
         };

@@ -13,7 +13,6 @@ mod merged;
 mod passed;
 #[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]
 mod plans;
-mod reduction;
 mod remarks;
 mod rows;
 mod strips;

@@ -10,7 +10,11 @@ fn constant_loops(nest: &Nest, trip_counts: &[Option<u64>], contraction: &Contra
         Some(Loop {
             count: usize::try_from(trip_counts[*at]?).ok()?,
             output: stride(contraction.output, *at)?,
-            left: contraction.left.as_ref().map_or(Some(0), |left| stride(left.view, *at))?,
+            left: match (&contraction.left, contraction.order) {
+                (Some(left), _) => stride(left.view, *at)?,
+                (None, Order::Any) => stride(contraction.right.view, *at)?,
+                (None, Order::Bytecode) => 0,
+            },
             right: stride(contraction.right.view, *at)?,
         })
     };

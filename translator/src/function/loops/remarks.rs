@@ -88,7 +88,7 @@ fn outcome(function: &Function, nest: &Nest, coarsening: u32, scheduling: Schedu
         && scheduling.order == Order::Bytecode
         && match Schedule::of(function, nest, &needed, Order::Any) {
             Schedule::Contraction(contraction) => plans::would_reassociate(nest, &trip_counts, &contraction),
-            other => matches!(other, Schedule::Reduction(_)),
+            _ => false,
         };
     LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule: Box::new(schedule), plan, would_reassociate }
 }
@@ -105,13 +105,10 @@ impl LoopRemark {
         };
         let contractions = of(|schedule| matches!(schedule, Schedule::Contraction(_)));
         let strips = of(|schedule| matches!(schedule, Schedule::Strips(_)));
-        let reductions = of(|schedule| matches!(schedule, Schedule::Reduction(_)));
         let zeros = of(|schedule| *schedule == Schedule::Zeros);
-        let others = loops.len() - contractions - strips - reductions - zeros;
-        let reductions =
-            if reductions == 0 { String::new() } else { format!(", {reductions} reassociated reductions") };
+        let others = loops.len() - contractions - strips - zeros;
         let zeros = if zeros == 0 { String::new() } else { format!(", {zeros} with nothing to do") };
-        format!("{contractions} contractions, {strips} strips{reductions}{zeros}, {others} loops in order")
+        format!("{contractions} contractions, {strips} strips{zeros}, {others} loops in order")
     }
 }
 
@@ -141,17 +138,14 @@ impl fmt::Display for LoopOutcome {
                         let plan = plan.as_deref().unwrap_or("planned when it runs");
                         write!(f, "contraction {:?}: {plan}", contraction.operation)
                     }
-                    Schedule::Reduction(reduction) => {
-                        write!(f, "{:?} in partial results along loop {}", reduction.operation, reduction.strips.lanes)
-                    }
                     Schedule::Strips(strips) => write_strips(f, strips),
                     Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
                     Schedule::Zeros => f.write_str("nothing to do: the buffer has only zeros"),
                 }?;
                 match would_reassociate {
-                    true => f.write_str(
-                        "; reductions along adjacent elements stay in order: --reassociate allows partial results",
-                    ),
+                    true => {
+                        f.write_str("; sums along adjacent elements stay in order: --reassociate allows partial sums")
+                    }
                     false => Ok(()),
                 }
             }

@@ -21,7 +21,8 @@ pub struct Contraction {
     pub operation: Product,
     /// The view of the output.
     pub output: usize,
-    /// The first operand; None for [`Product::AddF32`].
+    /// The first operand; None for [`Product::AddF32`], where all its elements are the number 1. Its stride is zero, and that of the
+    /// second operand where the order is any, so that both are adjacent along the loop of partial sums.
     pub left: Option<Factor>,
     /// The second operand.
     pub right: Factor,
@@ -134,11 +135,17 @@ impl Contraction {
         let is_small = |factor: &Factor| factor.values(function, nest) <= Factor::MOST_VALUES;
         let is_sum = left.is_none();
         let any_order = left.as_ref().is_none_or(is_small) && is_small(&right);
-        let contraction_order = if any_order { order } else { Order::Bytecode };
         let loops = perfect.path.clone();
-        let contraction = Contraction { operation, output, left, right, loops, order: contraction_order };
-        let is_useful =
-            if is_sum { order == Order::Bytecode && contraction.sums_rows(nest) } else { contraction.reuses(nest) };
+        let mut contraction = Contraction { operation, output, left, right, loops, order };
+        let is_one = contraction.sums_to_one_element(nest);
+        if !any_order || is_sum && !is_one {
+            contraction.order = Order::Bytecode;
+        }
+        let is_useful = match (is_one, is_sum) {
+            (true, _) => contraction.order == Order::Any,
+            (false, true) => contraction.sums_rows(nest),
+            (false, false) => contraction.reuses(nest),
+        };
         (nest.views[output].element == number && is_useful).then_some(contraction)
     }
 
@@ -153,6 +160,14 @@ impl Contraction {
             && summing.iter().any(|at| is_adjacent(*at) && has_several(*at))
             && moving.iter().any(|at| has_several(*at))
             && !moving.iter().any(|at| is_adjacent(*at))
+    }
+
+    /// Whether everything is added to one element, along a loop in which all factors are adjacent: a dot product, or the sum of a row.
+    fn sums_to_one_element(&self, nest: &Nest) -> bool {
+        let moves = |at: &usize| nest.views[self.output].index.moves_along(*at);
+        let is_adjacent = |factor: &Factor, at: &usize| nest.views[factor.view].index.constant_stride(*at) == Some(1);
+        let are_adjacent = |at: &usize| self.left.iter().chain([&self.right]).all(|factor| is_adjacent(factor, at));
+        !self.loops.iter().any(moves) && self.loops.iter().any(are_adjacent)
     }
 
     /// Whether there are rows or columns: loops that move the output and not both factors. Where elements of the output are adjacent,

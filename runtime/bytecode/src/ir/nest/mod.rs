@@ -21,7 +21,6 @@ mod needed;
 mod perfect;
 mod races;
 mod recover;
-mod reduction;
 pub mod schedule;
 mod strips;
 #[cfg(test)]
@@ -40,7 +39,6 @@ pub use division::{Dividend, Division};
 pub use fold::{Fold, is_associative};
 pub use gather::Gather;
 pub use needed::Needed;
-pub use reduction::{Reduce, Reduction};
 pub use schedule::{Order, Schedule};
 pub use strips::Strips;
 

@@ -6,7 +6,6 @@
 use super::contraction::Contraction;
 use super::perfect::Perfect;
 pub use super::perfect::{BailOut, Order};
-use super::reduction::Reduction;
 use super::strips::Strips;
 use super::{Needed, Nest};
 use crate::ir::function::Function;
@@ -18,8 +17,6 @@ pub enum Schedule {
     Contraction(Contraction),
     /// Vector operations over strips of elements.
     Strips(Strips),
-    /// Partial results along adjacent elements, with [`Order::Any`].
-    Reduction(Reduction),
     /// One iteration after the other, as the bytecode has them.
     InOrder(BailOut),
     /// Nothing: zeros are stored to buffers that have only zeros.
@@ -42,15 +39,7 @@ impl Schedule {
             if let Some(contraction) = Contraction::of(function, nest, needed, (&perfect, order)) {
                 return Ok(Schedule::Contraction(contraction));
             }
-            let strips = Strips::of(function, nest, needed, &perfect);
-            let reduction = match order {
-                Order::Bytecode => None,
-                Order::Any => Reduction::of(function, nest, needed, (&perfect, strips.as_ref().ok())),
-            };
-            match reduction {
-                Some(reduction) => Ok(Schedule::Reduction(reduction)),
-                None => strips.map(Schedule::Strips),
-            }
+            Strips::of(function, nest, needed, &perfect).map(Schedule::Strips)
         });
         scheduled.unwrap_or_else(Schedule::InOrder)
     }

@@ -1,8 +1,8 @@
 //! Contractions by partial sums against a scalar model of them, and those of integers against the loops as they stand.
 
+use super::super::partial::{PARTIAL, combine};
 use super::*;
 use crate::contraction::loops::{Loops, Offsets, Walk};
-use crate::reduction::PARTIAL;
 
 /// How far each iteration of some loops is.
 fn walked(loops: &Loops) -> Vec<Offsets> {
@@ -170,4 +170,13 @@ fn operations_in_order_stay_in_order() {
         assert!(in_order == run(false, true) && any_order != in_order);
         assert!(run(true, false) == any_order);
     }
+}
+
+#[test]
+fn halves_are_combined() {
+    let partial = core::array::from_fn(|at| 1u32 << at);
+    assert_eq!(combine(partial, |lower, upper| lower | upper), 0xffff);
+    // `lower - upper` four times: the sign of each is the parity of the bits of its position.
+    let parity = |at: usize| if at.count_ones().is_multiple_of(2) { 1 } else { -1 };
+    assert_eq!(combine(core::array::from_fn(parity), |lower, upper| lower - upper), 16);
 }

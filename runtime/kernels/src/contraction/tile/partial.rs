@@ -1,5 +1,6 @@
 //! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL`] of them in registers.
 
+use super::super::partial::{PARTIAL, combine};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::aarch64::{DotI8x16, FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
@@ -14,7 +15,6 @@ use crate::contraction::copy;
 use crate::contraction::level::Level;
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
-use crate::reduction::{PARTIAL, combine};
 
 /// The operands of a tile: numbers of each row and column are adjacent.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,10 @@
 use core::mem::MaybeUninit;
 
 use super::super::super::buffer::Element;
-use incarnate_bytecode::ir::nest::{Element as Kind, Reduce, Reduction};
+use incarnate_bytecode::ir::nest::Element as Kind;
 use incarnate_bytecode::isa::{Opcode, for_each_instruction};
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::target_features;
-use incarnate_kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
 
 /// The strips of a vector operation.
 #[derive(Clone, Copy)]
@@ -238,83 +237,6 @@ pub(super) fn fold_kernel(opcode: Opcode, is_swapped: bool, wide: bool) -> Optio
         Opcode::FmaF64 => fold!(product f64 fma_f64),
         _ => return None,
     })
-}
-
-/// Partial results, which a [`ReductionKernel`] combines with numbers.
-pub(super) type Partial = [f32; PARTIAL];
-const _: () = assert!(PARTIAL == Reduction::PARTIAL);
-
-/// Combines strips of numbers with partial results: `into` of the strips are these.
-///
-/// # Safety
-/// As for [`Kernel`], where the first number is that of the first partial result.
-pub(super) type ReductionKernel = Kernel;
-
-impl Strips {
-    /// # Safety
-    /// As for [`ReductionKernel`].
-    #[inline(always)]
-    unsafe fn reduce(self, step: impl Fn(f32, usize) -> f32) {
-        // SAFETY: promised by the caller.
-        let partial = unsafe { &mut *self.into.cast::<Partial>() };
-        let mut results = *partial;
-        let whole = self.count / PARTIAL * PARTIAL;
-        for first in (0..whole).step_by(PARTIAL) {
-            for (at, result) in results.iter_mut().enumerate() {
-                *result = step(*result, first + at);
-            }
-        }
-        let mut rest = results;
-        for (at, result) in rest.iter_mut().enumerate().take(self.count - whole) {
-            *result = step(*result, whole + at);
-        }
-        *partial = rest;
-    }
-}
-
-/// Returns the kernel of a reduction; in swapped ones, the number comes first. `wide` selects the target features.
-pub(super) fn reduction_kernel(operation: Reduce, is_swapped: bool, wide: bool) -> ReductionKernel {
-    macro_rules! binary {
-        ($function:expr) => {
-            match is_swapped {
-                false => {
-                    variants!(wide, |strips| strips.reduce(|result, at| $function(result, strips.operand(0, at))))
-                }
-                true => {
-                    variants!(wide, |strips| strips.reduce(|result, at| $function(strips.operand(0, at), result)))
-                }
-            }
-        };
-    }
-    match operation {
-        Reduce::AddF32 => binary!(semantics::add_f32),
-        Reduce::MulF32 => binary!(semantics::mul_f32),
-        Reduce::MaxF32 => binary!(semantics::max_f32),
-        Reduce::MinF32 => binary!(semantics::min_f32),
-        Reduce::MaxNumF32 => binary!(max_num_f32),
-        Reduce::MinNumF32 => binary!(min_num_f32),
-        Reduce::FmaF32 => variants!(wide, |strips| strips.reduce(|result, at| semantics::fma_f32(
-            strips.operand(0, at),
-            strips.operand(1, at),
-            result
-        ))),
-    }
-}
-
-/// Combines an element with its partial results.
-pub(super) fn reduced(operation: Reduce, is_swapped: bool, element: f32, partial: Partial) -> f32 {
-    let step = |result: f32, number: f32| {
-        let (first, second) = if is_swapped { (number, result) } else { (result, number) };
-        match operation {
-            Reduce::AddF32 | Reduce::FmaF32 => semantics::add_f32(first, second),
-            Reduce::MulF32 => semantics::mul_f32(first, second),
-            Reduce::MaxF32 => semantics::max_f32(first, second),
-            Reduce::MinF32 => semantics::min_f32(first, second),
-            Reduce::MaxNumF32 => max_num_f32(first, second),
-            Reduce::MinNumF32 => min_num_f32(first, second),
-        }
-    };
-    step(element, combine(partial, step))
 }
 
 /// Bytes of an element in memory.

@@ -11,9 +11,8 @@ use incarnate_kernels::contraction::Narrow;
 
 use super::copies;
 use super::gather::{self, Gathered};
-use super::kernels::{is_wide, kernel, reduction_kernel, width};
+use super::kernels::{is_wide, kernel, width};
 use super::plan::Known;
-use super::reduce::Reducing;
 use super::scalars::Values;
 use super::{
     Body, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Optimization, Scalar,
@@ -105,7 +104,6 @@ impl<'a> Lowering<'a> {
                 let (operation, output, order) = (contraction.operation, contraction.output, contraction.order);
                 Work::Contraction { operation, output, factors, loops: contraction.loops.clone(), order }
             }
-            Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.sequential()?,
             Schedule::Zeros => Work::Nothing,
@@ -285,43 +283,6 @@ impl<'a> Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn reduction(&mut self, reduction: &nest::Reduction) -> Option<Work> {
-        let nest::Reduction { operation, is_swapped, .. } = *reduction;
-        let nest::Strips { outer, lanes, reductions, stores, non_aliasing, innermost } = &reduction.strips;
-        let items = self.nest.loops[*innermost].items.clone();
-        let (function, nest, wide) = (self.function, self.nest, self.wide);
-        let mut lowering = BodyLowering::new(self);
-        for item in items {
-            let nest::Item::Instruction(block, position) = item else { continue };
-            let results = &nest.instruction(function, block, position).results;
-            let is_store = nest.access(block, position).is_some_and(|access| access.stored.is_some());
-            // The kernel combines numbers with the element.
-            if !is_store && !results.iter().any(|result| reduction.combining.contains(result)) {
-                lowering.instruction(block, position)?;
-            }
-        }
-        let mut terms = [0; 2];
-        for (term, value) in terms.iter_mut().zip(&reduction.terms) {
-            *term = lowering.operand(*value)?;
-        }
-        let mut body = lowering.body;
-        body.borrow_loads();
-        let names = body.reuse_strips(&terms[..reduction.terms.len()]);
-        terms.iter_mut().take(reduction.terms.len()).for_each(|term| *term = names[*term]);
-        let kernel = reduction_kernel(operation, is_swapped, wide);
-        let reducing = Reducing { operation, is_swapped, kernel, terms, output: *stores.first()? };
-        let strips = OnStrips {
-            is_sequential: false,
-            outer: outer.clone(),
-            lanes: *lanes,
-            reductions: reductions.clone(),
-            stores: stores.clone(),
-            loads: non_aliasing.clone(),
-            body,
-        };
-        Some(Work::Reduction(reducing, Box::new(strips)))
-    }
-
     /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
     pub(super) fn innermost(&self) -> Option<usize> {
         let mut at = 0;

@@ -15,7 +15,6 @@ mod gather;
 mod kernels;
 mod lower;
 mod plan;
-mod reduce;
 mod run;
 mod scalars;
 mod strips;
@@ -34,7 +33,6 @@ use copies::Copy;
 use kernels::{FoldKernel, Kernel};
 pub(super) use lower::find;
 use plan::Known;
-use reduce::Reducing;
 pub(super) use run::{Frame, run};
 pub(in super::super) use strips::Scratch;
 
@@ -221,8 +219,6 @@ enum Work {
         loops: Vec<usize>,
         order: Order,
     },
-    /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
-    Reduction(Reducing, Box<OnStrips>),
     Strips(Box<OnStrips>),
     /// Nothing but counting: nothing is stored, or zeros to buffers that have only zeros.
     Nothing,
@@ -233,7 +229,7 @@ impl Work {
     fn on_strips(&self) -> Option<&OnStrips> {
         match self {
             Work::Contraction { .. } | Work::Nothing => None,
-            Work::Reduction(_, strips) | Work::Strips(strips) => Some(strips),
+            Work::Strips(strips) => Some(strips),
         }
     }
 }
@@ -247,7 +243,7 @@ struct OnStrips {
     outer: Vec<usize>,
     /// The loop that is divided into strips.
     lanes: usize,
-    /// The loops within it, the outermost first; for partial results, those around it that do not move the output.
+    /// The loops within it, the outermost first.
     reductions: Vec<usize>,
     /// The views that are stored, and the others that are loaded.
     stores: Vec<usize>,

@@ -123,7 +123,6 @@ impl Known {
         }
         match &nest.work {
             Work::Contraction { .. } | Work::Nothing => {}
-            Work::Reduction(_, strips) => self.tile_row(nest, strips),
             Work::Strips(strips) => self.tile(nest, strips),
         }
         Some(())
@@ -157,21 +156,6 @@ impl Known {
         let inner = nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
         let inner = inner.map(|(inner, _)| self.steps_of(nest, inner)).fold(0, usize::saturating_add);
         self.counts[at].saturating_mul(inner.saturating_add(1))
-    }
-
-    /// Divides the loop along which numbers are added to partial results into strips: the others run one iteration at a time.
-    fn tile_row(&mut self, nest: &Nest, strips: &OnStrips) {
-        let mut tiling = core::mem::take(&mut self.tiling);
-        self.begin(&mut tiling, strips);
-        tiling.cut = tiling.lanes;
-        // The first number of each strip is that of the first partial result.
-        tiling.chunk = STRIP;
-        self.shape(&[tiling.lanes], STRIP.min(tiling.lanes.count), &mut tiling.tile);
-        self.shape(&[tiling.lanes], tiling.lanes.count % STRIP, &mut tiling.rest);
-        tiling.one.shapes.clear();
-        tiling.deep.reductions = 0;
-        tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
-        self.tiling = tiling;
     }
 
     /// Lists the loops of a nest on strips.

@@ -9,7 +9,6 @@ use super::super::BytecodeModule;
 use super::gather;
 use super::kernels::width;
 use super::plan::Known;
-use super::reduce::Reducing;
 use super::scalars::{self, Values, read};
 use super::strips::{Computation, Memory, Run, Scratch};
 use super::{Factor, MAX_LOOPS, Nest, OnStrips, Source, Work};
@@ -86,16 +85,12 @@ fn attempt(
     // A kernel runs a contraction.
     let instructions = match &nest.work {
         Work::Contraction { .. } | Work::Nothing => 1,
-        Work::Reduction(..) | Work::Strips(_) => nest.loops.iter().map(|counted| counted.instructions).sum(),
+        Work::Strips(_) => nest.loops.iter().map(|counted| counted.instructions).sum(),
     };
     let permitted = || permitted(known.steps, instructions as usize);
     let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
         Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
-        Work::Reduction(reducing, strips) => {
-            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions, gathered: &gathered };
-            (of_strips.reduce(reducing, permitted, memory), &[][..])
-        }
         Work::Nothing => (permitted(), &[][..]),
         Work::Strips(strips) => {
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions, gathered: &gathered };
@@ -194,19 +189,6 @@ impl OfStrips<'_> {
         unsafe { run.all(self.positions(), memory, results) }
     }
 
-    /// Runs a reduction, where it is valid and `permitted`.
-    fn reduce(&self, reducing: &Reducing, permitted: impl FnOnce() -> bool, memory: &mut Memory) -> bool {
-        let OnStrips { lanes, reductions, .. } = self.strips;
-        // An empty reduction stores nothing.
-        let is_empty = reductions.iter().chain([lanes]).any(|at| self.known.counts[*at] == 0);
-        if is_empty || !self.is_disjoint() || !self.is_independent(true) || !permitted() {
-            return false;
-        }
-        // SAFETY: the regions of all views were checked, and the iterations are independent. The elements are `f32`, as the schedule
-        // says.
-        unsafe { self.iterations(false).reduce_all(reducing, self.positions(), memory) }
-    }
-
     fn iterations(&self, is_accumulated: bool) -> Run<'_> {
         Run {
             known: self.known,
@@ -273,7 +255,12 @@ impl Contraction<'_> {
                 self.run_as::<MulAddF32AnyOrder>(output, (left?, right), loops, permitted)
             }
             (Product::MulAddI32, _) => self.run_as::<MulAddI32>(output, (left?, right), loops, permitted),
-            (Product::AddF32, _) => self.contract::<MulAddF32>(output, (&One, None), right, loops, permitted),
+            (Product::AddF32, Order::Bytecode) => {
+                self.contract::<MulAddF32>(output, (&One, None), right, loops, permitted)
+            }
+            (Product::AddF32, Order::Any) => {
+                self.contract::<MulAddF32AnyOrder>(output, (&One, Some(right.view)), right, loops, permitted)
+            }
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) struct Run<'a> {
 }
 
 /// What iterations change.
-pub(super) struct State {
+struct State {
     /// The memory of each strip.
     own: SmallVec<[*mut u8; 16]>,
     /// The address of each strip's elements.
@@ -74,14 +74,14 @@ impl State {
 
     /// The address of an operand's elements; null where an operation has fewer operands.
     #[inline(always)]
-    pub(super) fn address(&self, strip: u16) -> *const u8 {
+    fn address(&self, strip: u16) -> *const u8 {
         match self.addresses.get(usize::from(strip)) {
             Some(address) => *address,
             None => core::ptr::null(),
         }
     }
 
-    pub(super) fn advance(&mut self, strides: &[i64], iterations: i64) {
+    fn advance(&mut self, strides: &[i64], iterations: i64) {
         for (position, stride) in self.positions.iter_mut().zip(strides) {
             *position = position.wrapping_add(stride.wrapping_mul(iterations));
         }
@@ -135,7 +135,7 @@ impl Run<'_> {
     }
 
     /// The strips and positions before the first iteration, with what is the same in all iterations; None without memory for strips.
-    pub(super) fn state(&self, positions: impl Iterator<Item = i64>, memory: &mut Memory) -> Option<State> {
+    fn state(&self, positions: impl Iterator<Item = i64>, memory: &mut Memory) -> Option<State> {
         let strips = usize::from(self.body.strips);
         if memory.strips.len() < strips {
             let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return None };
@@ -274,7 +274,7 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As for `tile`.
-    pub(super) unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
+    unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
@@ -293,7 +293,7 @@ impl Run<'_> {
 
     /// The address of the element of a view in the first iteration of a tile.
     #[inline(always)]
-    pub(super) fn element(&self, view: usize, state: &State) -> *mut u8 {
+    fn element(&self, view: usize, state: &State) -> *mut u8 {
         let offset = (state.positions[view] as isize).wrapping_mul(width(self.views[view].element) as isize);
         self.regions[view].origin.wrapping_offset(offset)
     }

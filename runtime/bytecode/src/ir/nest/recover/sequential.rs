@@ -35,6 +35,6 @@ fn contains_schedule(function: &Function, graph: (&Graph, &Loops), positions: &P
     inner.any(|at| match nest(function, graph, positions, at).map(|nest| schedule(function, &nest)) {
         Ok(Schedule::InOrder(BailOut::Imperfect)) => contains_schedule(function, graph, positions, at),
         Ok(Schedule::InOrder(_) | Schedule::Zeros) | Err(_) => false,
-        Ok(Schedule::Contraction(_) | Schedule::Strips(_) | Schedule::Reduction(_)) => true,
+        Ok(Schedule::Contraction(_) | Schedule::Strips(_)) => true,
     })
 }

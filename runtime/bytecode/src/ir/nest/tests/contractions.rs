@@ -57,7 +57,7 @@ fn sums_of_rows_are_contractions() {
         let Schedule::Contraction(found) = schedule(&rows) else { panic!("{add}") };
         assert_eq!((found.operation, found.left, &found.loops[..]), (Product::AddF32, None, &[0, 1][..]));
         assert!(found.right.is_memory(&one(&rows)));
-        assert!(matches!(schedule_in(&rows, Order::Any), Schedule::Reduction(_)));
+        assert!(matches!(schedule_in(&rows, Order::Any), Schedule::Contraction(_)));
     }
     let add = "  %i24 = vm.add.f32 %i24, %i20\n";
     // Rows of one iteration, and one row.
@@ -163,4 +163,30 @@ fn accumulators_have_zeros_before() {
     let clear_first = "  %i20 = vm.const.i32.zero\n  vm.buffer.store.i32 %i20, %r3, %i6:7\n";
     assert!(!around(allocation, clear_first));
     assert!(around("", &format!("{allocation}{clear_first}")));
+}
+
+#[test]
+fn dot_products_are_contractions_in_any_order() {
+    // `r0[0] += r1[index] * r1[j]`, with 16 iterations of each loop.
+    let dot = |index: &str| {
+        nested(
+            &format!(
+                "  %i28:29 = vm.const.i64.zero\n  %i20 = vm.buffer.load.f32 %r1, {index}\n  %i21 = vm.buffer.load.f32 %r1, %i16:17\n  \
+                 %i24 = vm.buffer.load.f32 %r0, %i28:29\n  %i24 = vm.fma.f32 %i20, %i21, %i24\n  \
+                 vm.buffer.store.f32 %i24, %r0, %i28:29\n"
+            ),
+            "",
+        )
+    };
+    let is_contraction = |index, order| matches!(schedule_in(&dot(index), order), Schedule::Contraction(_));
+    assert!(is_contraction("%i16:17", Order::Any));
+    assert!(!is_contraction("%i16:17", Order::Bytecode));
+    assert!(!is_contraction("%i12:13", Order::Any));
+    let sum = |index, order| {
+        matches!(
+            schedule_in(&dot(index).replace("vm.fma.f32 %i20, %i21, %i24", "vm.add.f32 %i24, %i20"), order),
+            Schedule::Contraction(_)
+        )
+    };
+    assert!(sum("%i16:17", Order::Any) && !sum("%i16:17", Order::Bytecode));
 }
