@@ -38,9 +38,7 @@ fn loops() -> [String; 3] {
 
 #[test]
 fn reassociated_sums_are_partial_sums() {
-    for (length, blocks) in
-        [100, 256, 700].iter().flat_map(|length| loops().map(|blocks| (*length, blocks)))
-    {
+    for (length, blocks) in [100, 256, 700].iter().flat_map(|length| loops().map(|blocks| (*length, blocks))) {
         let numbers: Vec<f32> = (0..length).map(|at| 1.0 / (at as f32 + 3.0)).collect();
         let module = assembled(&row_sum(length, &blocks));
         let sum = |module: Arc<dyn Module>| {

@@ -10,7 +10,6 @@ use incarnate_bytecode::semantics;
 use incarnate_bytecode::{Budget, Error, Result, ResultExt};
 
 use super::imports::Imports;
-use super::loops::Scheduling;
 use super::metering::bulk_work;
 use super::outline::Needs;
 use super::suspend::suspensions;
@@ -94,7 +93,7 @@ pub(super) fn analyze<'m>(
         types,
         taken,
         untrusted,
-        scheduling: Scheduling { order: if reassociate { Order::Any } else { Order::Bytecode }, is_scalar: no_std },
+        order: (!no_std).then_some(if reassociate { Order::Any } else { Order::Bytecode }),
         target_features: 0,
         size,
         is_executable,

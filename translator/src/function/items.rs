@@ -29,7 +29,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let suspensions = suspensions(function, &mut Budget::of_function(analysis.module, ordinal))
         .context(|| format!("function @{}", analysis.module.function_name(ordinal)))?;
     let (mut body, mut sequence) =
-        Body::new(function, suspensions, &facts.borrowed, analysis.untrusted, analysis.scheduling);
+        Body::new(function, suspensions, &facts.borrowed, analysis.untrusted, analysis.order);
     if outline(&body, analysis, &mut sequence, analysis.is_executable) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {

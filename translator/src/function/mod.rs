@@ -38,6 +38,7 @@ use std::collections::HashSet;
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
+use incarnate_bytecode::ir::nest::Order;
 use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -47,7 +48,6 @@ use crate::kernels::Kernel;
 use crate::names::FunctionName;
 use crate::options::Options;
 use imports::Imports;
-use loops::Scheduling;
 pub use loops::{LoopOutcome, LoopRemark};
 pub(crate) use shared::{NestFunction, Nests};
 use types::Types;
@@ -109,8 +109,8 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
-    /// How nests are scheduled.
-    scheduling: Scheduling,
+    /// The order of float operations in nests; none for targets without vectors and without memory for kernels.
+    order: Option<Order>,
     /// The target features for which functions with long loops over buffers are multiversioned.
     pub(crate) target_features: u8,
     /// The number of instructions, operands and arguments of edges, and those that functions and exports count for.
@@ -180,7 +180,7 @@ impl<'m> Analysis<'m> {
     pub(crate) fn loops(&self) -> Vec<LoopRemark> {
         let coarsening = |facts: &FunctionFacts| facts.kernel.as_ref().map_or(1, |kernel| kernel.coarsening);
         let functions = self.bodies.iter().zip(self.functions.iter().map(coarsening));
-        loops::remarks(self.module, functions, self.untrusted, self.scheduling)
+        loops::remarks(self.module, functions, self.untrusted, self.order)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

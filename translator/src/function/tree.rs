@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_bytecode::ir::nest::{Accumulators, Nests};
+use incarnate_bytecode::ir::nest::{Accumulators, Nests, Order};
 use incarnate_bytecode::ir::{
     Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Positions, Statement, Structure,
     Terminator, Use, Value,
 };
 
-use super::loops::{self, Scheduling};
+use super::loops;
 use super::suspend::{Suspension, segments};
 
 /// Statements in order.
@@ -147,7 +147,7 @@ impl<'f> Body<'f> {
         suspensions: Vec<Suspension>,
         borrowed_arguments: &[bool],
         untrusted: bool,
-        scheduling: Scheduling,
+        order: Option<Order>,
     ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
@@ -181,7 +181,7 @@ impl<'f> Body<'f> {
         let inserted = loops::insert(&body, &mut sequence);
         // Untrusted code gets no memory that others have used, even if an analysis should be wrong.
         if !untrusted {
-            body.accumulators = loops::accumulators(&body, &inserted, scheduling);
+            body.accumulators = loops::accumulators(&body, &inserted, order);
         }
         (body, sequence)
     }

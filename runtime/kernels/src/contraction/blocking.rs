@@ -1,6 +1,7 @@
 //! How much of a contraction is worked on at once.
 
-use super::partial::PARTIAL;
+/// The partial sums of an element: as many as the longest vectors have elements, on every processor.
+pub(super) const PARTIAL: usize = 16;
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
 pub(super) const PRODUCTS: usize = 768;

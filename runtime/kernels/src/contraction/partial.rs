@@ -12,24 +12,12 @@
 use core::fmt;
 
 use super::arithmetic::Arithmetic;
-use super::blocking::{COLUMNS, PRODUCTS, TILE_ROWS};
+use super::blocking::{COLUMNS, PARTIAL, PRODUCTS, TILE_ROWS};
 use super::costs::{IN_ORDER, IN_PARTIAL_SUMS, PACKED_NUMBER, PARTIAL_SUMS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::operand::{Gather, Operand};
 use super::scratch::Scratch;
 use super::tile::partial::{Finish, Tile, Tiles};
-
-/// The partial sums of an element: as many as the longest vectors have elements, on every processor.
-pub(super) const PARTIAL: usize = 16;
-
-/// Adds partial sums: each of the lower half is combined with that of the upper half, until one is left.
-#[inline(always)]
-pub(super) fn combine<N: Copy>(partial: [N; PARTIAL], combine: impl Fn(N, N) -> N) -> N {
-    let eight: [N; 8] = core::array::from_fn(|at| combine(partial[at], partial[at + 8]));
-    let four: [N; 4] = core::array::from_fn(|at| combine(eight[at], eight[at + 4]));
-    let two: [N; 2] = core::array::from_fn(|at| combine(four[at], four[at + 2]));
-    combine(two[0], two[1])
-}
 
 /// How the products of an element are added. All parts of a divided contraction must be run alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -344,8 +344,8 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     /// other, if all of their numbers are loaded before the first is stored.
     #[inline(always)]
     #[must_use]
-    pub fn is_same(&self, other: &Grid<'_, T, D>) -> bool {
-        let mut is_same = self.0.origin == other.origin;
+    pub fn is_same<U: Element>(&self, other: &Grid<'_, U, D>) -> bool {
+        let mut is_same = size_of::<T>() == size_of::<U>() && self.0.origin.cast() == other.origin;
         each_loop!(at < D => {
             is_same &= self.0.loops[at] == other.loops[at];
         });

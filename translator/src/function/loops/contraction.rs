@@ -5,7 +5,7 @@ use incarnate_bytecode::ir::nest::{Contraction, Factor, Order, Product};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::emit::{Writer, element, is_extended};
+use super::writer::{Writer, element, is_extended};
 
 impl Writer<'_, '_, '_> {
     /// Emits a contraction: an expression that is false where nothing was done. `permitted` is evaluated last.

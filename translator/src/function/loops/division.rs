@@ -1,29 +1,18 @@
 //! Emission of quotients and rests of what loops count.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use incarnate_bytecode::ir::nest::{Affine, Dividend};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use super::emit::{Writer, index};
 use super::forms::integer;
-
-/// The divisions that loops have prepared, by their index in [`Nest::divisions`](incarnate_bytecode::ir::nest::Nest::divisions).
-#[derive(Default)]
-pub(super) struct Prepared {
-    /// Those of the loops around what is emitted: for each the first one of the same number by the same divisor, which has a variable.
-    current: BTreeMap<usize, usize>,
-    /// Those that any loop has prepared.
-    all: BTreeSet<usize>,
-}
+use super::writer::{Prepared, Writer, index};
 
 impl Writer<'_, '_, '_> {
     /// What is divided once, before a loop: the divisions of the first iteration.
     pub(super) fn prepare_divisions(&self, within: usize) -> TokenStream {
         let mut tokens = TokenStream::new();
         for (at, division) in self.nest.divisions.iter().enumerate() {
-            if division.within != within || !self.is_emitted(division.block, division.position) {
+            if division.within != within || !self.scheduled.includes(division.block, division.position) {
                 continue;
             }
             let first = match &division.dividend {

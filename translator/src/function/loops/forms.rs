@@ -7,18 +7,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use super::super::shared;
-use super::emit::Writer;
-
-/// Constants of the loops of a nest that may become parameters of a function that several nests share. Those of strips stay
-/// literals: reductions are unrolled, and vectors are loaded by constant strides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parameters {
-    None,
-    /// Those of loops around others, and long trip counts of the innermost one.
-    Outer,
-    /// All: kernels read them at run time.
-    All,
-}
+use super::writer::{Parameters, Writer};
 
 /// The least trip count for which code for any trip count is as fast as that for a constant one: vectorised loops of 4 vectors of 16
 /// elements then spend three quarters of their iterations in vectors, and more.
@@ -61,31 +50,14 @@ impl Writer<'_, '_, '_> {
         (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
     }
 
-    /// Whether another loop runs the iterations of a loop.
-    pub(super) fn is_merged(&self, at: usize) -> bool {
-        self.merged.is_outer(at)
-    }
-
-    /// The trip count of a loop and of those that are merged with it, if it is a constant that all processors can count to: programs for
-    /// those of 32 bits compute longer ones, and find that they are too long.
-    pub(super) fn row(&self, at: usize) -> Option<u64> {
-        let constant = || self.nest.loops[at].constant_trip_count().filter(|known| u32::try_from(*known).is_ok());
-        self.merged.count(at).or_else(constant)
-    }
-
-    /// The trip count of a loop as [`Writer::row`] has it, unless it may become a parameter.
+    /// The trip count of a loop and of those that are merged with it, unless it may become a parameter.
     pub(super) fn literal_count(&self, at: usize) -> Option<u64> {
-        self.row(at).filter(|known| !self.is_parameter(at, *known >= LONG_LOOP))
-    }
-
-    /// The loops that a form depends on, without those whose iterations others run.
-    pub(super) fn axes(&self, form: &Affine) -> Vec<usize> {
-        form.loops().into_iter().filter(|at| !self.is_merged(*at)).collect()
+        self.scheduled.trip_count(at).filter(|known| !self.is_parameter(at, *known >= LONG_LOOP))
     }
 
     /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
-        let loops = self.axes(form).into_iter().map(|at| {
+        let loops = self.scheduled.axes(form).into_iter().map(|at| {
             let (count, stride) = (self.used_count(at), self.stride(form, at));
             quote!((#count, #stride))
         });

@@ -2,51 +2,14 @@
 
 use incarnate_bytecode::ir::Inst;
 use incarnate_bytecode::{Error, Result};
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 
-use super::emit::{Writer, element, grid, is_extended};
+use super::checks::gathered;
 use super::passed::Passed;
+use super::writer::{Writer, element, is_extended};
 
 impl Writer<'_, '_, '_> {
-    /// Borrows the buffers of gathers, and checks that nothing is stored to what the nest loads: where an index is out of range, the loops of
-    /// the bytecode run after it.
-    pub(super) fn gathers(&self) -> TokenStream {
-        let label = &self.label;
-        let mut tokens = TokenStream::new();
-        if self.nest.gathers.is_empty() {
-            return tokens;
-        }
-        let is_used = |at: usize| self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
-        let (stores, loads): (Vec<usize>, Vec<usize>) =
-            (0..self.nest.views.len()).filter(|at| is_used(*at)).partition(|at| self.nest.views[*at].written);
-        let borrowed: Vec<usize> = (0..self.nest.gathers.len()).filter(|at| self.borrowed(*at) == *at).collect();
-        for at in &borrowed {
-            let (name, gather) = (gathered(*at), &self.nest.gathers[*at]);
-            let (buffer, element) = (self.emitter.name(gather.buffer), element(gather.element));
-            let stores = stores.iter().map(|store| grid(*store));
-            tokens.extend(quote!(let Some(#name) = support::gather_of!(#buffer, #element) else { break #label; };));
-            tokens.extend(quote!(let #name = #name #(.except(&#stores))*;));
-        }
-        let mut conditions = Vec::new();
-        for (number, store) in stores.iter().enumerate() {
-            let stored = grid(*store);
-            conditions.extend(loads.iter().map(|load| grid(*load)).map(|loaded| quote!(#stored.is_disjoint(&#loaded))));
-            let others = stores[..number].iter().map(|other| grid(*other));
-            conditions.extend(others.map(|other| quote!(#stored.is_disjoint(#other.as_grid()))));
-        }
-        if !conditions.is_empty() {
-            tokens.extend(quote!(if !(#(#conditions)&&*) { break #label; }));
-        }
-        tokens
-    }
-
-    /// The first gather from the elements of a gather, which borrows them.
-    fn borrowed(&self, at: usize) -> usize {
-        let of = |at: usize| (self.nest.gathers[at].buffer, self.nest.gathers[at].element);
-        (0..at).find(|other| of(*other) == of(at)).unwrap_or(at)
-    }
-
     /// Passes the elements of gathers to a function, which says whether an index was out of range.
     pub(super) fn pass_gathers(&self, passed: &mut Passed) {
         for (at, gather) in self.nest.gathers.iter().enumerate().filter(|(at, _)| self.borrowed(*at) == *at) {
@@ -106,7 +69,7 @@ impl Writer<'_, '_, '_> {
             let value = if is_extended(gather.element) { quote!(i32::from(#value)) } else { value };
             if is_settled { quote!(support::settled(#value)) } else { value }
         };
-        let name = if self.is_read(result) { self.emitter.name(result) } else { quote!(_) };
+        let name = if self.scheduled.reads(result) { self.emitter.name(result) } else { quote!(_) };
         if self.is_on_strips.get() {
             let value = number(quote!(#from.get(#index, &mut misses)));
             return Ok(quote!(let #name = #value;));
@@ -115,9 +78,4 @@ impl Writer<'_, '_, '_> {
         let missed = quote!({ #given_back break #label; });
         Ok(quote!(let #name = match #from.element(#index) { Some(element) => #value, None => #missed };))
     }
-}
-
-/// The variable of the elements of a gather.
-fn gathered(at: usize) -> Ident {
-    format_ident!("gather{}", at)
 }

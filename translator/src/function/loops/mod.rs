@@ -4,47 +4,30 @@
 //! and the original loop only evaluates the test that ends it. Otherwise the nest does nothing, and the original loop fails
 //! at the same access as the bytecode.
 
+mod checks;
 mod contraction;
 mod division;
 mod emit;
 mod forms;
 mod gather;
-mod merged;
+mod in_order;
+mod instructions;
 mod passed;
 #[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]
 mod plans;
 mod remarks;
-mod rows;
 mod strips;
 mod variants;
+mod writer;
 
 use std::collections::HashSet;
 
-use incarnate_bytecode::ir::nest::{Accumulators, Affine, Needed, Nest, Nests, Order, Schedule};
+use incarnate_bytecode::ir::nest::{Accumulators, Affine, Needed, Nest, Nests, Order, Schedule, ScheduledNest};
 use incarnate_bytecode::ir::{Function, Value};
 
 use super::tree::{Body, Node, Sequence};
 pub(crate) use remarks::remarks;
 pub use remarks::{LoopOutcome, LoopRemark};
-
-/// How nests are scheduled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scheduling {
-    /// The order of float reductions.
-    pub(super) order: Order,
-    /// All nests run one iteration after the other.
-    pub(super) is_scalar: bool,
-}
-
-impl Scheduling {
-    /// Returns the schedule of a nest.
-    pub(super) fn schedule(self, function: &Function, nest: &Nest, needed: &Needed) -> Schedule {
-        match self.is_scalar {
-            true => Schedule::SCALAR,
-            false => Schedule::of(function, nest, needed, self.order),
-        }
-    }
-}
 
 /// Returns why a nest is not emitted, if it is not.
 pub(super) fn bail_out(function: &Function, nest: &Nest, untrusted: bool) -> Option<LoopOutcome> {
@@ -82,11 +65,11 @@ pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) -> HashSet<usize>
 }
 
 /// The buffers of a trusted function that need not be cleared, if these of its nests run.
-pub(super) fn accumulators(body: &Body<'_>, running: &HashSet<usize>, scheduling: Scheduling) -> Accumulators {
+pub(super) fn accumulators(body: &Body<'_>, running: &HashSet<usize>, order: Option<Order>) -> Accumulators {
     Accumulators::of(body.function, &body.nests, |at| {
         let (function, nest) = (body.function, &body.nests.found[at]);
         match running.contains(&at) {
-            true => scheduling.schedule(function, nest, &Needed::of(function, nest)),
+            true => ScheduledNest::of(function, nest, order).schedule,
             false => Schedule::SCALAR,
         }
     })

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{Scheduling, plans};
+use super::plans;
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Needed, Nest, Nests, Order, Schedule, Strips};
+use incarnate_bytecode::ir::nest::{BailOut, Nest, Nests, Order, Schedule, ScheduledNest};
 use incarnate_bytecode::ir::{Block, Function};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
@@ -34,7 +34,10 @@ pub enum LoopOutcome {
         trip_counts: Vec<Option<u64>>,
         /// The first loop is that over the workgroups that one call of a coarsened kernel runs; its count is the most of them.
         is_coarsened: bool,
-        /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
+        /// What runs in place of the loops, what is checked before, and which loops are merged, as text: it refers to loops by their
+        /// position in `trip_counts`, and to views, conditions and gathers by their position in the nest.
+        scheduled: String,
+        /// The form of the iterations.
         schedule: Box<Schedule>,
         /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
         /// each call. None without the feature `plans`.
@@ -51,14 +54,13 @@ pub(crate) fn remarks<'f>(
     module: &VerifiedModule,
     functions: impl Iterator<Item = (&'f Function, u32)>,
     untrusted: bool,
-    scheduling: Scheduling,
+    order: Option<Order>,
 ) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
     for (ordinal, (function, coarsening)) in (0..).zip(functions) {
         let nests = Nests::of(function);
         let outcome_of = |nest: &Nest| {
-            super::bail_out(function, nest, untrusted)
-                .unwrap_or_else(|| outcome(function, nest, coarsening, scheduling))
+            super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest, coarsening, order))
         };
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
@@ -72,25 +74,24 @@ pub(crate) fn remarks<'f>(
     remarks
 }
 
-fn outcome(function: &Function, nest: &Nest, coarsening: u32, scheduling: Scheduling) -> LoopOutcome {
+fn outcome(function: &Function, nest: &Nest, coarsening: u32, order: Option<Order>) -> LoopOutcome {
     let is_coarsened = coarsening > 1;
     let mut trip_counts: Vec<Option<u64>> = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
     if is_coarsened {
         trip_counts[0] = Some(coarsening.into());
     }
-    let needed = Needed::of(function, nest);
-    let schedule = scheduling.schedule(function, nest, &needed);
-    let plan = match &schedule {
+    let scheduled = ScheduledNest::of(function, nest, order);
+    let plan = match &scheduled.schedule {
         Schedule::Contraction(contraction) => plans::constant_plan(nest, &trip_counts, contraction),
         _ => None,
     };
-    let would_reassociate = !scheduling.is_scalar
-        && scheduling.order == Order::Bytecode
-        && match Schedule::of(function, nest, &needed, Order::Any) {
+    let would_reassociate = order == Some(Order::Bytecode)
+        && match ScheduledNest::of(function, nest, Some(Order::Any)).schedule {
             Schedule::Contraction(contraction) => plans::would_reassociate(nest, &trip_counts, &contraction),
             _ => false,
         };
-    LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule: Box::new(schedule), plan, would_reassociate }
+    let (text, schedule) = (scheduled.to_string(), Box::new(scheduled.schedule));
+    LoopOutcome::Scheduled { trip_counts, is_coarsened, scheduled: text, schedule, plan, would_reassociate }
 }
 
 impl LoopRemark {
@@ -126,22 +127,17 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Scheduled { trip_counts, is_coarsened, schedule, plan, would_reassociate } => {
+            LoopOutcome::Scheduled { trip_counts, is_coarsened, scheduled, plan, would_reassociate, .. } => {
                 match (is_coarsened, &trip_counts[..]) {
                     (true, [Some(workgroups), within @ ..]) => {
                         write!(f, "{} iterations of up to {workgroups} workgroups, ", TripCounts(within))
                     }
                     _ => write!(f, "{} iterations, ", TripCounts(trip_counts)),
                 }?;
-                match &**schedule {
-                    Schedule::Contraction(contraction) => {
-                        let plan = plan.as_deref().unwrap_or("planned when it runs");
-                        write!(f, "contraction {:?}: {plan}", contraction.operation)
-                    }
-                    Schedule::Strips(strips) => write_strips(f, strips),
-                    Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
-                    Schedule::Zeros => f.write_str("nothing to do: the buffer has only zeros"),
-                }?;
+                write!(f, "{scheduled}")?;
+                if let Some(plan) = plan {
+                    write!(f, "; {plan}")?;
+                }
                 match would_reassociate {
                     true => {
                         f.write_str("; sums along adjacent elements stay in order: --reassociate allows partial sums")
@@ -151,15 +147,6 @@ impl fmt::Display for LoopOutcome {
             }
         }
     }
-}
-
-/// Writes `strips of loop 1, reducing over 2 3`.
-fn write_strips(f: &mut fmt::Formatter<'_>, strips: &Strips) -> fmt::Result {
-    write!(f, "strips of loop {}", strips.lanes)?;
-    if !strips.reductions.is_empty() {
-        f.write_str(", reducing over")?;
-    }
-    strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))
 }
 
 /// Trip counts as text, such as `4 x 8 x ?`.

@@ -10,26 +10,8 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::values::type_of;
-use super::emit::{Writer, count, element, grid, index};
 use super::passed::Passed;
-
-/// The variables of the strip that is being emitted.
-#[derive(Default)]
-pub(super) struct Tile {
-    /// By view: the variable that holds its element.
-    pub(super) elements: Vec<(usize, TokenStream)>,
-}
-
-/// How the iterations of strips are emitted.
-pub(super) enum Way {
-    /// A function for some strips of any width.
-    Strips,
-    /// The loops as they are: LLVM vectorises them.
-    Loops,
-}
-
-/// The least trip count of a row that runs on strips: the narrowest vectors have so many lanes.
-const LEAST_STRIP: u64 = 4;
+use super::writer::{Tile, Writer, count, element, grid, index};
 
 /// How the elements of strips are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,41 +66,6 @@ pub(super) struct Plan<'t> {
 }
 
 impl Writer<'_, '_, '_> {
-    /// Whether a function can be emitted for the strips. References cannot be captured.
-    fn can_be_function(&self, strips: &Strips) -> bool {
-        let is_contiguous = |store: &usize| self.nest.views[*store].index.constant_stride(strips.lanes) == Some(1);
-        strips.stores.iter().all(is_contiguous) && self.captures_numbers(&self.plan(strips))
-    }
-
-    /// Whether no reference is captured.
-    pub(super) fn captures_numbers(&self, plan: &Plan<'_>) -> bool {
-        plan.captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
-    }
-
-    /// Whether a function is emitted for strips of reductions. Their loops are not merged.
-    pub(super) fn is_reduction(&self, strips: &Strips) -> bool {
-        !strips.reductions.is_empty() && self.can_be_function(strips)
-    }
-
-    /// How the iterations of strips are emitted.
-    pub(super) fn way(&self, strips: &Strips) -> Way {
-        let is_vectors = || self.density(strips) != Density::Single && strips.lanes == strips.innermost;
-        match self.row_of_elements(strips) {
-            _ if self.gathers_lanes(strips) => Way::Strips,
-            _ if !self.nest.gathers.is_empty() => Way::Loops,
-            _ if self.is_reduction(strips) => Way::Strips,
-            Some(LEAST_STRIP..) if is_vectors() && self.can_be_function(strips) => Way::Strips,
-            _ => Way::Loops,
-        }
-    }
-
-    /// Whether elements are gathered for the lanes of strips, which a function holds in arrays. In loops, LLVM cannot know that what is
-    /// stored is not loaded later.
-    fn gathers_lanes(&self, strips: &Strips) -> bool {
-        let is_of_elements = strips.reductions.is_empty() && strips.lanes == strips.innermost;
-        !self.nest.gathers.is_empty() && is_of_elements && self.can_be_function(strips)
-    }
-
     fn density(&self, strips: &Strips) -> Density {
         let of_view = |view: &usize| match self.nest.views[*view].index.constant_stride(strips.lanes) {
             Some(0 | 1) => Density::Adjacent,
@@ -132,36 +79,6 @@ impl Writer<'_, '_, '_> {
         strips.non_aliasing.iter().map(of_view).min().unwrap_or(Density::Adjacent)
     }
 
-    /// The conditions under which strips compute the same as the loops: iterations store distinct elements, what they store is loaded by no
-    /// other iteration, and reductions are not empty. With `in_place`, an iteration loads all of its elements before it stores: they may be
-    /// those that it stores.
-    pub(super) fn strip_conditions(&self, strips: &Strips, in_place: bool) -> TokenStream {
-        let mut conditions = Vec::new();
-        for (at, view) in strips.stores.iter().enumerate() {
-            let (store, stored) = (grid(*view), &self.nest.views[*view]);
-            let (_, loops) = self.extent(&stored.index);
-            conditions.push(quote!(support::is_injective(&#loops)));
-            conditions.extend(strips.non_aliasing.iter().map(|view| {
-                let (other, loaded) = (grid(*view), &self.nest.views[*view]);
-                let is_alike = loaded.element == stored.element && self.axes(&loaded.index) == self.axes(&stored.index);
-                match in_place && is_alike {
-                    true => quote!((#store.is_disjoint(&#other) || #store.is_same(&#other))),
-                    false => quote!(#store.is_disjoint(&#other)),
-                }
-            }));
-            conditions.extend(strips.stores[..at].iter().map(|view| {
-                let other = grid(*view);
-                quote!(#store.is_disjoint(#other.as_grid()))
-            }));
-        }
-        // An empty reduction stores nothing.
-        conditions.extend(strips.reductions.iter().map(|at| {
-            let count = self.used_count(*at);
-            quote!(#count != 0)
-        }));
-        quote!(#(#conditions)&&*)
-    }
-
     /// Emits a function for a number of strips of any width, and the loops around it.
     pub(super) fn strips(&self, strips: &Strips) -> Result<TokenStream> {
         let plan = self.plan(strips);
@@ -172,14 +89,17 @@ impl Writer<'_, '_, '_> {
         }
         self.pass_gathers(&mut passed);
         let counts = strips.reductions.iter().map(|at| self.used_count(*at));
-        counts.chain(self.around(strips).map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
+        counts
+            .chain(strips.outer.iter().copied().map(index))
+            .for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
         let count = self.used_count(strips.lanes);
-        let widths = widths(self.row(strips.lanes), self.density(strips), !strips.reductions.is_empty());
+        let widths =
+            widths(self.scheduled.trip_count(strips.lanes), self.density(strips), !strips.reductions.is_empty());
         let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););
-        for at in self.around(strips).rev() {
+        for at in strips.outer.iter().copied().rev() {
             let (index, count) = (index(at), self.used_count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
@@ -218,7 +138,7 @@ impl Writer<'_, '_, '_> {
                 if induction.form.loops().contains(&strips.lanes) {
                     varying.insert(induction.parameter);
                 }
-                if self.is_read(induction.parameter) {
+                if self.scheduled.reads(induction.parameter) {
                     read.extend(induction.step.factors().chain(induction.initial));
                     match (at, induction.form.as_constant_base()) {
                         (0, None) => _ = read.insert(induction.parameter),
@@ -258,7 +178,7 @@ impl Writer<'_, '_, '_> {
     /// The live instructions of an iteration of the innermost loop and of those around it.
     pub(super) fn live_instructions(&self, strips: &Strips) -> Vec<(Block, usize)> {
         let mut instructions = self.nest.instructions_to(strips.innermost);
-        instructions.retain(|(block, position)| self.is_emitted(*block, *position));
+        instructions.retain(|(block, position)| self.scheduled.includes(*block, *position));
         instructions
     }
 
@@ -270,7 +190,8 @@ impl Writer<'_, '_, '_> {
     pub(super) fn grid_type(&self, view: usize, lifetime: &TokenStream) -> TokenStream {
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
-        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(self.axes(&view.index).len()));
+        let (ty, dimensions) =
+            (element(view.element), Literal::usize_unsuffixed(self.scheduled.axes(&view.index).len()));
         quote!(support::#name<#lifetime, #ty, #dimensions>)
     }
 
@@ -382,7 +303,7 @@ impl Writer<'_, '_, '_> {
     /// The indices of the first element of a strip, and the position of the vector axis among them.
     fn position(&self, plan: &Plan<'_>, view: usize) -> (TokenStream, TokenStream) {
         let lanes = plan.strips.lanes;
-        let indices = self.axes(&self.nest.views[view].index).into_iter().map(|at| {
+        let indices = self.scheduled.axes(&self.nest.views[view].index).into_iter().map(|at| {
             if at == lanes {
                 return quote!(strip * step);
             }
@@ -396,7 +317,7 @@ impl Writer<'_, '_, '_> {
 
     /// The position of a loop among those that a view depends on.
     fn axis(&self, view: usize, at: usize) -> Option<TokenStream> {
-        let position = self.axes(&self.nest.views[view].index).into_iter().position(|other| other == at)?;
+        let position = self.scheduled.axes(&self.nest.views[view].index).into_iter().position(|other| other == at)?;
         let position = Literal::usize_unsuffixed(position);
         Some(quote!(#position))
     }

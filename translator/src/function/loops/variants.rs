@@ -6,37 +6,36 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::multiversion;
-use super::emit::{Writer, grid};
 use super::forms::{integer, unsigned};
 use super::passed::Passed;
+use super::writer::{Writer, grid};
 
 /// The least number of iterations that threads divide: `support::divide` expects them to take 10 us, the shortest work that the engine shares
 /// (`SHARE`).
 const DIVIDED: u64 = 100_000;
 
 impl Writer<'_, '_, '_> {
-    /// Whether the iterations of strips have variants of their own. References cannot be captured.
+    /// Whether the iterations of strips have variants of their own.
     pub(super) fn has_variants(&self, strips: &Strips) -> bool {
         let is_worthwhile = self.emitter.analysis.target_features != 0 && multiversion::is_long(self.nest);
-        self.nest.gathers.is_empty()
-            && (is_worthwhile || self.is_divided(strips))
-            && self.captures_numbers(&self.plan(strips))
+        self.nest.gathers.is_empty() && (is_worthwhile || self.is_divided(strips))
     }
 
     /// Whether threads divide the iterations of one of the outer loops: there are many, of constant trip counts, and none computes with the
     /// index of such a loop, which a part counts from zero.
     fn is_divided(&self, strips: &Strips) -> bool {
-        let reads_index = |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.is_read(each.parameter));
+        let reads_index =
+            |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.scheduled.reads(each.parameter));
         let known = self.nest.loops.iter().filter_map(|counted| counted.constant_trip_count());
         known.fold(1, u64::saturating_mul) >= DIVIDED
-            && self.around(strips).next().is_some()
-            && !self.around(strips).any(reads_index)
+            && !strips.outer.is_empty()
+            && !strips.outer.iter().copied().any(reads_index)
     }
 
     /// Emits variants of iterations, those of the loops around strips and of these, and the call of one.
     pub(super) fn with_variants(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
         let plan = self.plan(strips);
-        let divided: Vec<usize> = if self.is_divided(strips) { self.around(strips).collect() } else { Vec::new() };
+        let divided: Vec<usize> = if self.is_divided(strips) { strips.outer.clone() } else { Vec::new() };
         let mut fields = Passed::default();
         let (mut counts, mut grids) = (TokenStream::new(), TokenStream::new());
         for view in &plan.views {
@@ -46,7 +45,8 @@ impl Writer<'_, '_, '_> {
         }
         self.captured(&plan).into_iter().for_each(|(name, ty)| fields.push_variable(name, ty));
         let within = strips.reductions.iter().copied().chain([strips.lanes]);
-        let within: Vec<usize> = self.around(strips).filter(|at| !divided.contains(at)).chain(within).collect();
+        let within: Vec<usize> =
+            strips.outer.iter().copied().filter(|at| !divided.contains(at)).chain(within).collect();
         for at in &within {
             let name = self.used_count(*at);
             match self.literal_count(*at) {
@@ -93,7 +93,7 @@ impl Writer<'_, '_, '_> {
     fn part_of_grid(&self, view: usize, divided: &[usize]) -> TokenStream {
         let name = grid(view);
         let index = &self.nest.views[view].index;
-        let axes = self.axes(index);
+        let axes = self.scheduled.axes(index);
         let first = axes.iter().map(|at| match divided.contains(at) {
             true => {
                 let first = format_ident!("first{}", at);

@@ -17,11 +17,13 @@ mod division;
 mod fold;
 mod gather;
 mod kept;
+mod merged;
 mod needed;
 mod perfect;
 mod races;
 mod recover;
 pub mod schedule;
+mod scheduled;
 mod strips;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -40,6 +42,7 @@ pub use fold::{Fold, is_associative};
 pub use gather::Gather;
 pub use needed::Needed;
 pub use schedule::{Order, Schedule};
+pub use scheduled::{Check, ScheduledNest};
 pub use strips::Strips;
 
 use crate::isa::Opcode;

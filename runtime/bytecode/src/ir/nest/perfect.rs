@@ -33,6 +33,10 @@ pub enum BailOut {
     OneElement,
     /// No access has unit stride in a loop that moves the stored element.
     Strides,
+    /// Elements at computed indices are reduced, or loaded in another order than they are stored in.
+    Gathers,
+    /// An iteration takes a reference that is not that of an access.
+    References,
     /// The target has neither vectors nor the memory for kernels.
     Scalar,
 }
@@ -46,6 +50,8 @@ impl fmt::Display for BailOut {
             BailOut::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
             BailOut::OneElement => "everything is reduced to one element",
             BailOut::Strides => "no access has unit stride in a loop that moves the stored element",
+            BailOut::Gathers => "elements at computed indices are reduced, or loaded in another order than stored ones",
+            BailOut::References => "an iteration takes a reference",
             BailOut::Scalar => "the target is scalar",
         })
     }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::perfect::{BailOut, Perfect};
 use super::{Counted, Needed, Nest, Test};
 use crate::ir::function::Function;
-use crate::ir::value::Type;
+use crate::ir::value::{Block, Type};
 use crate::trip_count::{outer_trip_count, trip_count};
 
 /// The most views that are stored; their elements are in registers.
@@ -44,6 +44,9 @@ impl Strips {
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
         let Some(store) = stores.first() else { return Err(BailOut::Stores) };
+        if takes_references(function, nest, needed) {
+            return Err(BailOut::References);
+        }
         let stored = &nest.views[*store].index;
         let is_alike =
             |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.loops() == stored.loops();
@@ -73,17 +76,30 @@ impl Strips {
                 || reductions.is_empty()
                     && non_aliasing.iter().any(|view| nest.views[*view].index.constant_stride(*lanes) == Some(1))
         };
-        // Of equal candidates the innermost: inner loops access memory that is closer together.
-        let lanes = chosen
-            .iter()
-            .copied()
-            .rev()
-            .filter(is_vector_axis)
-            .min_by_key(|lanes| (strided(&stores, *lanes, &[1]), strided(&non_aliasing, *lanes, &[0, 1])))
-            .ok_or(BailOut::Strides)?;
+        // Loops of several iterations first. Of equal candidates the innermost: inner loops access memory that is closer together.
+        let is_single = |lanes: usize| nest.loops[lanes].constant_trip_count() == Some(1);
+        let strides = |lanes: usize| (strided(&stores, lanes, &[1]), strided(&non_aliasing, lanes, &[0, 1]));
+        let candidates = chosen.iter().copied().rev().filter(is_vector_axis);
+        let lanes = candidates.min_by_key(|lanes| (is_single(*lanes), strides(*lanes))).ok_or(BailOut::Strides)?;
+        // A strip with an index that is out of range stores nothing, nor do those after it: the strips are in the order of the iterations.
+        if !nest.gathers.is_empty() && (!reductions.is_empty() || lanes != innermost) {
+            return Err(BailOut::Gathers);
+        }
         let outer = chosen.into_iter().filter(|index| *index != lanes).collect();
         Ok(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
     }
+}
+
+/// Whether a needed instruction that is no access takes a reference. Functions of strips take numbers.
+fn takes_references(function: &Function, nest: &Nest, needed: &Needed) -> bool {
+    let is_access = |at: &(Block, usize)| nest.access(at.0, at.1).is_some() || nest.gather(at.0, at.1).is_some();
+    let mut others = nest.instructions().filter(|at| !is_access(at) && needed.includes(function, nest, at.0, at.1));
+    others.any(|(block, position)| {
+        let mut found = false;
+        let inst = nest.instruction(function, block, position);
+        inst.op.visit(|operand| found |= function.ty(operand.value()) == Type::Ref);
+        found
+    })
 }
 
 impl Counted {

@@ -1,6 +1,7 @@
 //! Contractions by partial sums against a scalar model of them, and those of integers against the loops as they stand.
 
-use super::super::partial::{PARTIAL, combine};
+use super::super::blocking::PARTIAL;
+use super::super::tile::partial::combine;
 use super::*;
 use crate::contraction::loops::{Loops, Offsets, Walk};
 

@@ -1,6 +1,6 @@
 //! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL`] of them in registers.
 
-use super::super::partial::{PARTIAL, combine};
+use super::super::blocking::PARTIAL;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::aarch64::{DotI8x16, FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
@@ -319,4 +319,13 @@ pub(in super::super) fn dot() -> &'static Tiles<i32> {
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub(in super::super) fn dot() -> &'static Tiles<i32> {
     tiles!(of_8, crate::contraction::groups::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
+}
+
+/// Adds partial sums: each of the lower half is combined with that of the upper half, until one is left.
+#[inline(always)]
+pub(in super::super) fn combine<N: Copy>(partial: [N; PARTIAL], combine: impl Fn(N, N) -> N) -> N {
+    let eight: [N; 8] = core::array::from_fn(|at| combine(partial[at], partial[at + 8]));
+    let four: [N; 4] = core::array::from_fn(|at| combine(eight[at], eight[at + 4]));
+    let two: [N; 2] = core::array::from_fn(|at| combine(four[at], four[at + 2]));
+    combine(two[0], two[1])
 }

@@ -74,9 +74,9 @@ fn parts_begin_at_their_first_iteration() {
 fn grids_are_the_same_where_all_elements_are() {
     let reference = numbers(100);
     let one = grid_mut::<i32, 1>(&reference, 1, [(5, 2)]).unwrap();
-    assert!(one.is_same(&grid(&reference, 1, [(5, 2)]).unwrap()));
-    assert!(!one.is_same(&grid(&reference, 2, [(5, 2)]).unwrap()));
-    assert!(!one.is_same(&grid(&reference, 1, [(5, 3)]).unwrap()));
+    assert!(one.is_same::<i32>(&grid(&reference, 1, [(5, 2)]).unwrap()));
+    assert!(!one.is_same::<i32>(&grid(&reference, 2, [(5, 2)]).unwrap()));
+    assert!(!one.is_same::<i32>(&grid(&reference, 1, [(5, 3)]).unwrap()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use incarnate_bytecode::index_map::IndexSet;
-use incarnate_bytecode::ir::nest::{self, Fold, is_associative};
+use incarnate_bytecode::ir::nest::{self, Check, Fold, is_associative};
 use incarnate_bytecode::ir::{Block, Value};
 
 use smallvec::SmallVec;
@@ -31,23 +31,26 @@ struct Folded {
 }
 
 impl Lowering<'_> {
-    /// Returns the work of a sequential nest; None where strips do not suit.
-    pub(super) fn sequential(&mut self) -> Option<Work> {
+    /// Returns the work of a sequential nest, and what must hold before; None where strips do not suit.
+    pub(super) fn sequential(&mut self) -> Option<(Work, Vec<Check>)> {
         let nest = self.nest;
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
         let mut carried = nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
         if stores.is_empty() && nest.gathers.is_empty() && carried.next().is_none() {
-            return Some(Work::Nothing);
+            return Some((Work::Nothing, Vec::new()));
         }
         let innermost = self.innermost()?;
         let folded = self.folded(innermost)?;
         let body = self.folding(innermost, &folded)?;
-        let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
+        let loads: Vec<usize> = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
+        // Each iteration stores the elements that others are folded into, but a strip stores them once.
+        let checks = self.scheduled.independent(&stores, &loads, &[], body.scalar_steps.is_empty());
         let mut outer = nest.path(innermost);
-        outer.pop();
+        outer.retain(|at| *at != innermost && !self.scheduled.is_merged(*at));
         let (lanes, reductions) = (innermost, Vec::new());
-        Some(Work::Strips(Box::new(OnStrips { is_sequential: true, outer, lanes, reductions, stores, loads, body })))
+        let work = Work::Strips(Box::new(OnStrips { is_sequential: true, outer, lanes, reductions, body }));
+        Some((work, checks))
     }
 
     /// The numbers that iterations fold others into; None where iterations depend on each other in another way.
@@ -62,7 +65,7 @@ impl Lowering<'_> {
         let mut all = Vec::new();
         for carried in carried() {
             let (first, last) = (carried.parameter, carried.next);
-            let fold = Fold::of(self.function, nest, &self.needed, (first, last), None)?;
+            let fold = Fold::of(self.function, nest, &self.scheduled.needed, (first, last), None)?;
             all.push(Folded { fold, first, last, accesses: None });
         }
         for (at, view) in nest.views.iter().enumerate() {
@@ -76,7 +79,7 @@ impl Lowering<'_> {
             let (None, Some(last)) = (load.stored, store.stored) else { return None };
             let positions = [load.instruction(), store.instruction()];
             let [first] = nest.instruction(self.function, load.block, load.position).results[..] else { return None };
-            let fold = Fold::of(self.function, nest, &self.needed, (first, last), Some(positions[1]))?;
+            let fold = Fold::of(self.function, nest, &self.scheduled.needed, (first, last), Some(positions[1]))?;
             // Shorter elements are truncated by each iteration.
             (width(view.element) == register_width(view.element)).then_some(())?;
             all.push(Folded { fold, first, last, accesses: Some(positions) });

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::index_map::IndexMap;
-use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
+use incarnate_bytecode::ir::nest::{self, Affine, Nests, Order, Schedule, ScheduledNest, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 use incarnate_kernels::contraction::Narrow;
 
@@ -26,8 +26,8 @@ pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, optimization
     let nests = Nests::of(&function);
     let lowered = nests.found.iter().filter_map(|nest| {
         let entry = function.block(nest.loops[0].header).entry.as_deref()?;
-        let lowering = Lowering::new(&function, nest, entry);
-        Some((entry.offset, lowering.nest(optimization)?))
+        let lowering = Lowering::new(&function, nest, entry, optimization.order);
+        Some((entry.offset, lowering.nest(optimization.least)?))
     });
     lowered.collect()
 }
@@ -36,7 +36,7 @@ pub(super) struct Lowering<'a> {
     pub(super) function: &'a Function,
     pub(super) nest: &'a nest::Nest,
     pub(super) entry: &'a Entry,
-    pub(super) needed: Needed,
+    pub(super) scheduled: ScheduledNest<'a>,
     scalars: Vec<Scalar>,
     /// The scalars of values.
     slots: IndexMap<Value, u16>,
@@ -44,42 +44,36 @@ pub(super) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(function: &'a Function, nest: &'a nest::Nest, entry: &'a Entry) -> Lowering<'a> {
-        let needed = Needed::of(function, nest);
+    fn new(function: &'a Function, nest: &'a nest::Nest, entry: &'a Entry, order: Order) -> Lowering<'a> {
+        let scheduled = ScheduledNest::of(function, nest, Some(order));
         let (scalars, slots) = (Vec::new(), IndexMap::default());
-        Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
+        Lowering { function, nest, entry, scheduled, scalars, slots, wide: is_wide() }
     }
 
-    fn nest(mut self, Optimization { order, least }: Optimization) -> Option<Nest> {
+    fn nest(mut self, least: u64) -> Option<Nest> {
         if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
             return None;
         }
-        let schedule = Schedule::of(self.function, self.nest, &self.needed, order);
         for (block, position) in &self.nest.hoisted {
             self.hoisted(*block, *position)?;
         }
         let nest = self.nest;
-        let mut loops = nest.loops.iter().map(|counted| self.counted(counted)).collect::<Option<Vec<Counted>>>()?;
-        for (counted, operations) in loops.iter_mut().zip(nest.operations(self.function, &self.needed)) {
+        let mut loops = (0..nest.loops.len()).map(|at| self.counted(at)).collect::<Option<Vec<Counted>>>()?;
+        for (counted, operations) in loops.iter_mut().zip(nest.operations(self.function, &self.scheduled.needed)) {
             counted.operations = operations;
         }
         let mut conditions = Vec::new();
         for condition in &nest.conditions {
             conditions.push((self.strided(&condition.form)?, condition.least, condition.greatest));
         }
-        let is_contraction = matches!(schedule, Schedule::Contraction(_));
         let mut views = Vec::new();
-        for (at, view) in nest.views.iter().enumerate() {
-            let is_used = |access: &nest::Access| access.view == at && self.needed.keeps(self.function, nest, access);
-            // The kernel checks its operands itself.
-            let is_checked = !(is_contraction && nest.accesses.iter().any(is_used));
+        for view in &nest.views {
             views.push(View {
                 source: self.source(view.buffer)?,
                 element: view.element,
                 index: self.strided(&view.index)?,
                 is_written: view.written,
                 is_of_zeros: view.zeros,
-                is_checked,
             });
         }
         let mut gathers = Vec::new();
@@ -97,6 +91,9 @@ impl<'a> Lowering<'a> {
                 return None;
             }
         }
+        let mut checks = self.scheduled.checks.clone();
+        checks.extend(&self.scheduled.independence);
+        let schedule = self.scheduled.schedule.clone();
         let work = match &schedule {
             Schedule::Contraction(contraction) => {
                 let left = contraction.left.as_ref().map_or(Some(None), |left| self.factor(left).map(Some))?;
@@ -105,11 +102,25 @@ impl<'a> Lowering<'a> {
                 Work::Contraction { operation, output, factors, loops: contraction.loops.clone(), order }
             }
             Schedule::Strips(strips) => self.strips(strips)?,
-            Schedule::InOrder(_) => self.sequential()?,
+            Schedule::InOrder(_) => {
+                let (work, further) = self.sequential()?;
+                checks.extend(further);
+                work
+            }
             Schedule::Zeros => Work::Nothing,
         };
-        let mut lowered =
-            Nest { scalars: self.scalars, loops, views, gathers, conditions, inductions, work, known: None, least };
+        let mut lowered = Nest {
+            scalars: self.scalars,
+            loops,
+            views,
+            gathers,
+            conditions,
+            checks,
+            inductions,
+            work,
+            known: None,
+            least,
+        };
         if Known::is_constant(&lowered) {
             // None for loops that are left to the instructions each time.
             let mut known = Box::new(Known::default());
@@ -149,7 +160,7 @@ impl<'a> Lowering<'a> {
     fn hoisted(&mut self, block: Block, position: usize) -> Option<()> {
         let inst = self.nest.instruction(self.function, block, position);
         let [result] = inst.results[..] else { return Some(()) };
-        if !self.needed.has(result) || self.function.ty(result) == Type::Ref {
+        if !self.scheduled.needed.has(result) || self.function.ty(result) == Type::Ref {
             return Some(());
         }
         let scalar = match &inst.op {
@@ -194,7 +205,8 @@ impl<'a> Lowering<'a> {
         Some(Strided { base, strides: form.loops().into_iter().map(stride).collect::<Option<_>>()? })
     }
 
-    fn counted(&mut self, counted: &nest::Counted) -> Option<Counted> {
+    fn counted(&mut self, at: usize) -> Option<Counted> {
+        let counted = &self.nest.loops[at];
         let test = &counted.test;
         Some(Counted {
             first: self.form(test.first.base())?,
@@ -209,6 +221,7 @@ impl<'a> Lowering<'a> {
                 None => None,
             },
             parent: counted.parent,
+            merged: self.scheduled.merged_count(at).and_then(|count| usize::try_from(count).ok()),
             operations: 0,
             instructions: counted.items.iter().filter(|item| matches!(item, nest::Item::Instruction(..))).count()
                 as u64
@@ -267,7 +280,7 @@ impl<'a> Lowering<'a> {
         }
         // One iteration after the other, so that only those before an index that is out of range have stored.
         let is_sequential = !self.nest.gathers.is_empty();
-        if is_sequential && !(strips.reductions.is_empty() && strips.lanes == strips.innermost && body.stores_last()) {
+        if is_sequential && !body.stores_last() {
             return None;
         }
         Some(Work::Strips(Box::new(OnStrips {
@@ -275,8 +288,6 @@ impl<'a> Lowering<'a> {
             outer: strips.outer.clone(),
             lanes: strips.lanes,
             reductions: strips.reductions.clone(),
-            stores: strips.stores.clone(),
-            loads: strips.non_aliasing.clone(),
             body,
         })))
     }
@@ -292,16 +303,14 @@ impl Lowering<'_> {
             let is_alone = self.nest.loops.len() == 1;
             let is_carried = |carried: &nest::Carried| match at {
                 0 => carried.next != carried.parameter,
-                _ => self.needed.has(carried.parameter),
+                _ => self.scheduled.needed.has(carried.parameter),
             };
             if !is_alone && counted.carried.iter().any(is_carried) {
                 return None;
             }
             let is_work = |item: &nest::Item| match item {
                 nest::Item::Loop(_) => false,
-                nest::Item::Instruction(block, position) => {
-                    self.needed.includes(self.function, self.nest, *block, *position)
-                }
+                nest::Item::Instruction(block, position) => self.scheduled.includes(*block, *position),
             };
             let mut inner = counted.items.iter().filter_map(|item| match item {
                 nest::Item::Loop(inner) => Some(*inner),
@@ -358,7 +367,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
 
     pub(super) fn instruction(&mut self, block: Block, position: usize) -> Option<()> {
         let (function, nest) = (self.lowering.function, self.lowering.nest);
-        if !self.lowering.needed.includes(function, nest, block, position) {
+        if !self.lowering.scheduled.includes(block, position) {
             return Some(());
         }
         let inst = nest.instruction(function, block, position);

@@ -24,7 +24,7 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use incarnate_bytecode::ir::nest::{Element, Order, Product};
+use incarnate_bytecode::ir::nest::{Check, Element, Order, Product};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
 use incarnate_kernels::contraction::Narrow;
@@ -96,6 +96,8 @@ struct Counted {
     tested_last: bool,
     divisor: Option<Form>,
     parent: Option<usize>,
+    /// The trip count with those of the loops around it whose iterations it runs, too, if there are such.
+    merged: Option<usize>,
     /// Operations of arithmetic in an iteration, without those of inner loops.
     operations: u64,
     /// Instructions of an iteration, without those of inner loops.
@@ -120,8 +122,6 @@ struct View {
     is_written: bool,
     /// The buffer has only zeros before the nest.
     is_of_zeros: bool,
-    /// It is checked before the nest runs.
-    is_checked: bool,
 }
 
 /// A register that the outermost loop steps.
@@ -245,9 +245,6 @@ struct OnStrips {
     lanes: usize,
     /// The loops within it, the outermost first.
     reductions: Vec<usize>,
-    /// The views that are stored, and the others that are loaded.
-    stores: Vec<usize>,
-    loads: Vec<usize>,
     body: Body,
 }
 
@@ -260,6 +257,8 @@ pub(super) struct Nest {
     gathers: Vec<gather::Gathered>,
     /// Forms that must be within a range.
     conditions: Vec<(Strided, i64, i64)>,
+    /// What must hold before it runs.
+    checks: Vec<Check>,
     inductions: Vec<Induction>,
     work: Work,
     /// What is known before it runs, where trip counts and strides are constants.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::super::super::buffer::Reach;
 use super::copies::{Shape, TILED};
 use super::scalars::Values;
-use super::{Form, MAX_LOOPS, Nest, OnStrips, Strided, Work};
+use super::{Check, Form, MAX_LOOPS, Nest, OnStrips, Strided, Work};
 use incarnate_bytecode::trip_count::is_injective;
 use smallvec::SmallVec;
 
@@ -47,8 +47,6 @@ pub(super) struct Tiling {
     pub(super) deep: Deep,
     /// A single iteration, for elements that others are folded into.
     pub(super) one: Tile,
-    /// Iterations of all loops but the reductions store distinct elements.
-    pub(super) are_stores_distinct: bool,
 }
 
 /// Innermost reductions whose iterations share a strip, one behind the other.
@@ -79,6 +77,8 @@ pub(super) struct Known {
     pub(super) views: Vec<Reach>,
     /// The values of each condition, relative to that in the first iteration.
     pub(super) conditions: Vec<Reach>,
+    /// The checks that depend on trip counts and strides alone hold.
+    pub(super) holds: bool,
     pub(super) tiling: Tiling,
 }
 
@@ -121,11 +121,26 @@ impl Known {
             let loops = form.strides.iter().map(|(at, stride)| (self.counts[*at], values.form(stride)));
             self.conditions.push(Reach::of(loops));
         }
+        self.holds = self.holds(nest);
         match &nest.work {
             Work::Contraction { .. } | Work::Nothing => {}
             Work::Strips(strips) => self.tile(nest, strips),
         }
         Some(())
+    }
+
+    /// The trip count of a loop and of those whose iterations it runs, too.
+    fn merged_count(&self, nest: &Nest, at: usize) -> usize {
+        nest.loops[at].merged.unwrap_or(self.counts[at])
+    }
+
+    /// Whether the checks hold that depend on trip counts and strides alone.
+    fn holds(&self, nest: &Nest) -> bool {
+        nest.checks.iter().all(|check| match *check {
+            Check::Distinct(view) => self.is_injective(nest, view),
+            Check::NotEmpty(at) => self.merged_count(nest, at) != 0,
+            _ => true,
+        })
     }
 
     /// The stride of a stream in a loop.
@@ -159,8 +174,8 @@ impl Known {
     }
 
     /// Lists the loops of a nest on strips.
-    fn begin(&self, tiling: &mut Tiling, strips: &OnStrips) {
-        let dimension = |at: &usize| Dimension { count: self.counts[*at], at: *at };
+    fn begin(&self, tiling: &mut Tiling, nest: &Nest, strips: &OnStrips) {
+        let dimension = |at: &usize| Dimension { count: self.merged_count(nest, *at), at: *at };
         tiling.outer.clear();
         tiling.outer.extend(strips.outer.iter().map(dimension).filter(|dimension| dimension.count != 1));
         tiling.reductions.clear();
@@ -171,8 +186,7 @@ impl Known {
     /// Divides the iterations into tiles.
     fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
         let mut tiling = core::mem::take(&mut self.tiling);
-        self.begin(&mut tiling, strips);
-        self.join(&mut tiling, nest, strips);
+        self.begin(&mut tiling, nest, strips);
         // Loops around the strips whose iterations fit in a strip, the innermost first. Only the last one may have more.
         let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
         tiled.push(tiling.lanes);
@@ -198,7 +212,6 @@ impl Known {
         if !strips.body.accumulating.is_empty() && tiling.rest.elements == 0 {
             self.deepen(&mut tiling, tiled);
         }
-        tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
         self.tiling = tiling;
     }
 
@@ -223,36 +236,6 @@ impl Known {
             self.shape(&tiled, chunk.min(cut.count), &mut tiling.deep.tile);
             self.shape(&tiled, cut.count % chunk, &mut tiling.deep.rest);
         }
-    }
-
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In a sequential nest, only the loop
-    /// around that one can be joined with it.
-    fn join(&self, tiling: &mut Tiling, nest: &Nest, strips: &OnStrips) {
-        loop {
-            let lanes = tiling.lanes;
-            let follows = |dimension: &Dimension| {
-                let mut pairs = self.strides(dimension.at).iter().zip(self.strides(lanes.at));
-                lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
-            };
-            let last = tiling.outer.len().wrapping_sub(1);
-            let is_permitted = |at: &usize| {
-                !strips.is_sequential || *at == last && self.stores_alike(nest, strips, tiling.outer[*at].at)
-            };
-            let found = tiling.outer.iter().rposition(follows).filter(is_permitted);
-            let Some(at) = found else { return };
-            let Some(count) = tiling.outer[at].count.checked_mul(lanes.count) else { return };
-            let joined = tiling.outer.remove(at);
-            tiling.lanes = Dimension { count, at: if lanes.count == 1 { joined.at } else { lanes.at } };
-        }
-    }
-
-    /// Whether a loop moves the same stored views as the innermost loop. Steps are chosen for that one: each of its iterations stores another
-    /// element of the views that it moves, and all its iterations fold into the same element of each other view.
-    fn stores_alike(&self, nest: &Nest, strips: &OnStrips, at: usize) -> bool {
-        strips.stores.iter().all(|store| {
-            let moves = nest.views[*store].index.strides.iter().any(|(moved_by, _)| *moved_by == strips.lanes);
-            moves == (self.stride(at, *store) != 0)
-        })
     }
 
     /// Describes the tile of loops, the innermost first, where the last one has `count` iterations.

@@ -12,7 +12,7 @@ use super::plan::Known;
 use super::scalars::{self, Values, read};
 use super::strips::{Computation, Memory, Run, Scratch};
 use super::{Factor, MAX_LOOPS, Nest, OnStrips, Source, Work};
-use incarnate_bytecode::ir::nest::{Order, Product};
+use incarnate_bytecode::ir::nest::{Check, Order, Product};
 use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
 use smallvec::SmallVec;
@@ -65,22 +65,37 @@ fn attempt(
     if known.iterations == 0 {
         return None;
     }
-    for ((form, least, greatest), reach) in nest.conditions.iter().zip(&known.conditions) {
-        reach.is_within(values.form(&form.base), *least, *greatest).then_some(())?;
-    }
     let mut regions: SmallVec<[Region; 8]> = SmallVec::new();
-    for (view, reach) in nest.views.iter().zip(&known.views) {
-        // Contractions check their operands themselves.
-        if view.is_checked {
-            let access = (width(view.element), view.is_written);
-            regions.push(frame.buffer(view.source)?.region_of(access, values.form(&view.index.base), *reach)?);
-        }
-    }
     let mut gathered: SmallVec<[gather::Elements; 4]> = SmallVec::new();
-    for each in &nest.gathers {
-        // No contraction has any, so that there is a region for each view.
-        let stored = nest.views.iter().zip(&regions).filter(|(view, _)| view.is_written).map(|(_, region)| region);
-        gathered.push(gather::Elements::of(frame.buffer(each.source)?, each.element, stored)?);
+    if !known.holds {
+        return Some(false);
+    }
+    for check in &nest.checks {
+        match *check {
+            Check::Bounded(at) => {
+                let (form, least, greatest) = &nest.conditions[at];
+                known.conditions[at].is_within(values.form(&form.base), *least, *greatest).then_some(())?;
+            }
+            // Where a kernel checks its operands, no other check names a view.
+            Check::InRange(at) => {
+                let (view, reach) = (&nest.views[at], known.views[at]);
+                let access = (width(view.element), view.is_written);
+                regions.push(frame.buffer(view.source)?.region_of(access, values.form(&view.index.base), reach)?);
+            }
+            Check::Kept(at) => {
+                let stored =
+                    nest.views.iter().zip(&regions).filter(|(view, _)| view.is_written).map(|(_, region)| region);
+                let gather = &nest.gathers[at];
+                gathered.push(gather::Elements::of(frame.buffer(gather.source)?, gather.element, stored)?);
+            }
+            Check::Disjoint(store, other) => regions[store].is_disjoint(&regions[other]).then_some(())?,
+            Check::DisjointOrSame(store, load) => {
+                let is_same = regions[store].origin == regions[load].origin && known.is_alike(nest, store, load);
+                (is_same || regions[store].is_disjoint(&regions[load])).then_some(())?;
+            }
+            // Of those that depend on trip counts and strides alone, `holds` says that they do.
+            Check::Distinct(_) | Check::NotEmpty(_) => {}
+        }
     }
     // A kernel runs a contraction.
     let instructions = match &nest.work {
@@ -173,23 +188,14 @@ struct OfStrips<'a> {
 
 impl OfStrips<'_> {
     fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
-        let body = &self.strips.body;
-        let is_disjoint = self.is_disjoint();
-        // What is loaded at computed indices is as it was if the plain code follows.
-        if !self.nest.gathers.is_empty() && !is_disjoint {
+        if !permitted() {
             return false;
         }
-        // Each iteration stores the elements that others are folded into, but a strip stores them once.
-        let is_folding = !body.scalar_steps.is_empty();
-        if (is_folding && !is_disjoint) || !self.is_independent(is_disjoint) || !permitted() {
-            return false;
-        }
-        let run = self.iterations(is_disjoint && !body.accumulators.is_empty());
         // SAFETY: the regions of all views were checked, and the iterations are independent, or run one after the other.
-        unsafe { run.all(self.positions(), memory, results) }
+        unsafe { self.iterations().all(self.positions(), memory, results) }
     }
 
-    fn iterations(&self, is_accumulated: bool) -> Run<'_> {
+    fn iterations(&self) -> Run<'_> {
         Run {
             known: self.known,
             body: &self.strips.body,
@@ -197,7 +203,6 @@ impl OfStrips<'_> {
             regions: self.regions,
             gathered: self.gathered,
             scalars: self.values.scalars,
-            is_accumulated,
         }
     }
 
@@ -205,31 +210,6 @@ impl OfStrips<'_> {
     fn positions(&self) -> impl Iterator<Item = i64> {
         let sequences = self.strips.body.sequences.iter().map(|(form, _)| self.values.form(&form.base));
         core::iter::repeat_n(0, self.nest.views.len()).chain(sequences)
-    }
-
-    /// Whether no store overlaps a load of another view.
-    fn is_disjoint(&self) -> bool {
-        let OnStrips { stores, loads, .. } = self.strips;
-        stores.iter().all(|store| {
-            let region = &self.regions[*store];
-            loads.iter().all(|load| self.regions[*load].is_disjoint(region))
-        })
-    }
-
-    /// Whether the iterations of all loops but the reductions may run in any order; `is_disjoint` says that no store overlaps a load.
-    fn is_independent(&self, is_disjoint: bool) -> bool {
-        let OnStrips { stores, loads, .. } = self.strips;
-        let is_non_aliasing = |(at, store): (usize, &usize)| {
-            let region = &self.regions[*store];
-            let is_same = |other: usize| {
-                self.regions[other].origin == region.origin
-                    && width(self.nest.views[other].element) == width(self.nest.views[*store].element)
-                    && self.known.is_alike(self.nest, other, *store)
-            };
-            (is_disjoint || loads.iter().all(|load| self.regions[*load].is_disjoint(region) || is_same(*load)))
-                && stores[..at].iter().all(|store| self.regions[*store].is_disjoint(region))
-        };
-        self.known.tiling.are_stores_distinct && stores.iter().enumerate().all(is_non_aliasing)
     }
 }
 

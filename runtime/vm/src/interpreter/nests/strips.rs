@@ -51,8 +51,6 @@ pub(super) struct Run<'a> {
     /// The elements that are loaded at computed indices.
     pub(super) gathered: &'a [Elements],
     pub(super) scalars: &'a [u64],
-    /// Accumulators stay in strips.
-    pub(super) is_accumulated: bool,
 }
 
 /// What iterations change.
@@ -195,7 +193,7 @@ impl Run<'_> {
     /// # Safety
     /// As for `all`; the iterations of the tile exist.
     unsafe fn tile(&self, tile: &Tile, state: &mut State) {
-        if !self.is_accumulated {
+        if self.body.accumulators.is_empty() {
             // SAFETY: promised by the caller.
             return unsafe { self.reduce(0, tile, state) };
         }
@@ -215,7 +213,7 @@ impl Run<'_> {
     /// As for `tile`.
     unsafe fn reduce(&self, at: usize, tile: &Tile, state: &mut State) {
         let Tiling { reductions, deep, .. } = &self.known.tiling;
-        let shared = if self.is_accumulated { deep.reductions } else { 0 };
+        let shared = if self.body.accumulators.is_empty() { 0 } else { deep.reductions };
         let Some(dimension) = reductions[..reductions.len() - shared].get(at) else {
             if shared > 0 {
                 // SAFETY: promised by the caller. Tiles that share strips with reductions are of equal size.
@@ -278,14 +276,10 @@ impl Run<'_> {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
-            let Body { before, steps, accumulating, after, .. } = body;
-            if self.is_accumulated {
-                steps.iter().chain(accumulating).for_each(|step| self.step(step, tile, tile.elements, state));
-                return self.accumulate(state);
-            }
-            for steps in [before, steps, accumulating, after] {
+            for steps in [&body.steps, &body.accumulating] {
                 steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             }
+            self.accumulate(state);
             let one = &self.known.tiling.one;
             body.scalar_steps.iter().for_each(|step| self.step(step, one, tile.elements, state));
         }
