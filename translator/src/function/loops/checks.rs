@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::forms::integer;
-use super::writer::{Writer, element, grid};
+use super::writer::{Writer, count, element, grid};
 
 impl Writer<'_, '_, '_> {
     /// Checks, each of which leaves the nest's block where it does not hold.
@@ -83,7 +83,7 @@ impl Writer<'_, '_, '_> {
                 quote!((#store.is_disjoint(#load) || #store.is_same(#load)))
             }
             Check::NotEmpty(at) => {
-                let count = self.used_count(at);
+                let count = count(at);
                 quote!(#count != 0)
             }
             Check::Bounded(_) | Check::InRange(_) | Check::Kept(_) => return None,

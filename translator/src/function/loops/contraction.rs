@@ -5,7 +5,7 @@ use incarnate_bytecode::ir::nest::{Contraction, Factor, Order, Product};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::writer::{Writer, element, is_extended};
+use super::writer::{Writer, count, element, is_extended};
 
 impl Writer<'_, '_, '_> {
     /// Emits a contraction: an expression that is false where nothing was done. `permitted` is evaluated last.
@@ -25,7 +25,7 @@ impl Writer<'_, '_, '_> {
         let left = contraction.left.as_ref().map_or_else(|| Ok(quote!(one)), |left| self.factor(left))?;
         let right = self.factor(&contraction.right)?;
         let loops = contraction.loops.iter().map(|at| {
-            let count = self.used_count(*at);
+            let count = count(*at);
             let stride = |view: usize| self.stride(&self.nest.views[view].index, *at);
             let (output, right) = (stride(contraction.output), stride(contraction.right.view));
             let left = match (&contraction.left, contraction.order) {
@@ -63,7 +63,7 @@ impl Writer<'_, '_, '_> {
         };
         let mut body = extended.map(|extended| quote!(let #loaded = #extended;)).unwrap_or_default();
         for (block, position) in before {
-            body.extend(self.instruction(*block, *position)?);
+            body.extend(self.instruction(*block, *position, None)?);
         }
         let value = self.expression(self.nest.instruction(self.emitter.body.function, *block, *position))?;
         let body = if body.is_empty() { value } else { quote!({ #body #value }) };

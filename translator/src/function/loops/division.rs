@@ -1,6 +1,6 @@
 //! Emission of quotients and rests of what loops count.
 
-use incarnate_bytecode::ir::nest::{Affine, Dividend};
+use incarnate_bytecode::ir::nest::{Affine, Dividend, Schedule};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -8,11 +8,37 @@ use super::forms::integer;
 use super::writer::{Prepared, Writer, index};
 
 impl Writer<'_, '_, '_> {
+    /// The divisions that loops prepare: those of all loops that run in order, and those of the lanes of strips that gather.
+    pub(super) fn divisions_prepared(&self) -> Prepared {
+        let mut prepared = Prepared::new();
+        let on_strips = match &self.scheduled.schedule {
+            Schedule::Contraction(_) | Schedule::Zeros => return prepared,
+            Schedule::Strips(strips) if self.scheduled.runs_on_strips() => Some(strips.innermost),
+            Schedule::Strips(_) | Schedule::InOrder(_) => None,
+        };
+        if on_strips.is_some() && self.nest.gathers.is_empty() {
+            return prepared;
+        }
+        for (at, division) in self.nest.divisions.iter().enumerate() {
+            let is_emitted = self.scheduled.includes(division.block, division.position);
+            let has_dividend = match division.dividend {
+                Dividend::Form(_) => true,
+                Dividend::Quotient(of) => prepared.contains_key(&of),
+            };
+            if is_emitted && has_dividend && on_strips.is_none_or(|innermost| division.within == innermost) {
+                let same = prepared.values().copied().find(|other| self.is_same(&prepared, *other, at));
+                prepared.insert(at, same.unwrap_or(at));
+            }
+        }
+        prepared
+    }
+
     /// What is divided once, before a loop: the divisions of the first iteration.
     pub(super) fn prepare_divisions(&self, within: usize) -> TokenStream {
         let mut tokens = TokenStream::new();
         for (at, division) in self.nest.divisions.iter().enumerate() {
-            if division.within != within || !self.scheduled.includes(division.block, division.position) {
+            // Of the same number by the same divisor, the first one has a variable.
+            if division.within != within || self.prepared.get(&at) != Some(&at) {
                 continue;
             }
             let first = match &division.dividend {
@@ -22,14 +48,8 @@ impl Writer<'_, '_, '_> {
                     None => continue,
                 },
             };
-            let mut prepared = self.prepared.borrow_mut();
-            let same = prepared.current.values().copied().find(|other| self.is_same(&prepared, *other, at));
-            prepared.current.insert(at, same.unwrap_or(at));
-            prepared.all.insert(at);
-            if same.is_none() {
-                let (name, divisor, most) = (divided(at), integer(division.divisor), integer(division.most));
-                tokens.extend(quote!(let #name = support::Division::<#divisor, #most>::new(#first);));
-            }
+            let (name, divisor, most) = (divided(at), integer(division.divisor), integer(division.most));
+            tokens.extend(quote!(let #name = support::Division::<#divisor, #most>::new(#first);));
         }
         tokens
     }
@@ -39,27 +59,24 @@ impl Writer<'_, '_, '_> {
         let (one, other) = (&self.nest.divisions[one], &self.nest.divisions[other]);
         (one.within, one.divisor, one.most) == (other.within, other.divisor, other.most)
             && match (&one.dividend, &other.dividend) {
-                (Dividend::Quotient(one), Dividend::Quotient(other)) => {
-                    prepared.current.get(one) == prepared.current.get(other)
-                }
+                (Dividend::Quotient(one), Dividend::Quotient(other)) => prepared.get(one) == prepared.get(other),
                 (one, other) => one == other,
             }
     }
 
-    /// The variable of a division that a loop has prepared.
+    /// The variable of a division that a loop prepares.
     fn variable(&self, at: usize) -> Option<Ident> {
-        self.prepared.borrow().current.get(&at).map(|first| divided(*first))
+        self.prepared.get(&at).map(|first| divided(*first))
     }
 
     /// The lanes of a strip. Most strips are within one row, so that what is computed from quotients is the same for all lanes: the compiler
     /// sees that where the quotients are.
     pub(super) fn by_rows(&self, within: usize, lanes: TokenStream) -> TokenStream {
-        let divisions = self.prepared.borrow().current.clone();
         let is_of_loop = |(at, first): &(&usize, &usize)| {
             let division = &self.nest.divisions[**at];
             at == first && division.within == within && matches!(division.dividend, Dividend::Form(_))
         };
-        let divided: Vec<Ident> = divisions.iter().filter(is_of_loop).map(|(at, _)| divided(*at)).collect();
+        let divided: Vec<Ident> = self.prepared.iter().filter(is_of_loop).map(|(at, _)| divided(*at)).collect();
         if divided.is_empty() {
             return lanes;
         }
@@ -74,16 +91,11 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// Forgets the divisions of a loop behind its iterations.
-    pub(super) fn forget_divisions(&self, within: usize) {
-        self.prepared.borrow_mut().current.retain(|at, _| self.nest.divisions[*at].within != within);
-    }
-
     /// The conditions under which what was prepared is right: no dividend is negative.
     pub(super) fn division_conditions(&self) -> TokenStream {
         let label = &self.label;
         let mut forms: Vec<&Affine> = Vec::new();
-        for at in &self.prepared.borrow().all {
+        for at in self.prepared.keys() {
             if let Dividend::Form(form) = &self.nest.divisions[*at].dividend
                 && !forms.contains(&form)
             {
@@ -112,7 +124,6 @@ impl Writer<'_, '_, '_> {
             let step = self.step_of(of);
             return quote!(#name.carry(#step));
         }
-        self.used_indices.borrow_mut()[division.within] = true;
         let index = index(division.within);
         quote!(#index as i64)
     }
@@ -121,7 +132,6 @@ impl Writer<'_, '_, '_> {
     fn first_of(&self, form: &Affine, within: usize) -> TokenStream {
         let mut sum = self.form(form.base());
         for at in form.loops().into_iter().filter(|at| *at != within) {
-            self.used_indices.borrow_mut()[at] = true;
             let (index, stride) = (index(at), self.stride(form, at));
             sum = quote!((#index as i64).wrapping_mul(#stride).wrapping_add(#sum));
         }

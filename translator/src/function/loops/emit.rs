@@ -1,7 +1,5 @@
 //! Emission of nests: what is checked before them, and their loops.
 
-use std::cell::{Cell, RefCell};
-
 use incarnate_bytecode::Result;
 use incarnate_bytecode::ir::nest::{Counted, Schedule, ScheduledNest};
 use proc_macro2::{Literal, TokenStream};
@@ -10,7 +8,7 @@ use quote::{format_ident, quote};
 use super::super::emitter::{Emitter, lifetime_named};
 use super::super::{multiversion, shared};
 use super::forms::unsigned;
-use super::writer::{Parameters, Writer, count};
+use super::writer::{Parameters, Prepared, Writer, count, mentions};
 
 impl Emitter<'_, '_> {
     /// Emits a nest: a block that is left if an access may fail, and that otherwise runs all iterations.
@@ -21,15 +19,11 @@ impl Emitter<'_, '_> {
             nest,
             scheduled: ScheduledNest::of(self.body.function, nest, self.analysis.order),
             index_values: nest.index_values(self.body.function),
-            used_indices: RefCell::new(vec![false; nest.loops.len()]),
-            used_counts: RefCell::new(vec![false; nest.loops.len()]),
-            tile: RefCell::default(),
             label: {
                 let label = lifetime_named(&format!("nest{index}"));
                 quote!(#label)
             },
-            is_on_strips: Cell::new(false),
-            prepared: RefCell::default(),
+            prepared: Prepared::new(),
             parameters: Parameters::None,
         };
         writer.parameters = match &writer.scheduled.schedule {
@@ -38,6 +32,7 @@ impl Emitter<'_, '_> {
             Schedule::Strips(strips) if !strips.reductions.is_empty() => Parameters::None,
             _ => Parameters::Outer,
         };
+        writer.prepared = writer.divisions_prepared();
         writer.nest(index)
     }
 }
@@ -53,19 +48,19 @@ impl Writer<'_, '_, '_> {
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
         for induction in &root.inductions {
-            let count = if root.divisor.is_some() { format_ident!("iterations") } else { self.used_count(0) };
+            let count = if root.divisor.is_some() { format_ident!("iterations") } else { count(0) };
             let name = self.emitter.name(induction.parameter);
             let end = self.induction(induction, &count);
             tokens.extend(quote!(#name = #end;));
         }
         let mut first = TokenStream::new();
         for (block, position) in &self.nest.hoisted {
-            first.extend(self.instruction(*block, *position)?);
+            first.extend(self.instruction(*block, *position, None)?);
         }
         for (at, counted) in self.nest.loops.iter().enumerate() {
             let trip_count = self.trip_count(counted);
             // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
-            let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
+            let name = if mentions(&tokens, &count(at)) { count(at) } else { format_ident!("_count{}", at) };
             first.extend(match (&counted.divisor, self.scheduled.trip_count(at)) {
                 (None, Some(known)) => {
                     let known = match self.literal_count(at) {
@@ -120,7 +115,7 @@ impl Writer<'_, '_, '_> {
                 return Ok(quote!(if !#call { break #label; }));
             }
             // Of elements that are each computed for themselves, LLVM makes vectors.
-            Schedule::Strips(strips) if !self.scheduled.is_elementwise() || self.scheduled.has_short_rows() => {
+            Schedule::Strips(strips) if self.scheduled.runs_on_strips() => {
                 let iterations = self.checked_iterations(self.strips(strips)?);
                 let independent = self.checked(&self.scheduled.independence);
                 let iterations = if self.has_variants(strips) {

@@ -7,7 +7,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use super::super::shared;
-use super::writer::{Parameters, Writer};
+use super::writer::{Parameters, Writer, count};
 
 /// The least trip count for which code for any trip count is as fast as that for a constant one: vectorised loops of 4 vectors of 16
 /// elements then spend three quarters of their iterations in vectors, and more.
@@ -58,7 +58,7 @@ impl Writer<'_, '_, '_> {
     /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
         let loops = self.scheduled.axes(form).into_iter().map(|at| {
-            let (count, stride) = (self.used_count(at), self.stride(form, at));
+            let (count, stride) = (count(at), self.stride(form, at));
             quote!((#count, #stride))
         });
         let loops = quote!([#(#loops),*]);

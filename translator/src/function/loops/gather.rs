@@ -60,7 +60,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// A load at a computed index. What is not used may be out of range, too.
-    pub(super) fn gather(&self, at: usize, inst: &Inst) -> Result<TokenStream> {
+    pub(super) fn gather(&self, at: usize, inst: &Inst, is_on_strips: bool) -> Result<TokenStream> {
         let [result] = inst.results[..] else { return Err(Error::internal("a load with several results")) };
         let gather = &self.nest.gathers[at];
         let (from, index) = (gathered(self.borrowed(at)), self.emitter.number(gather.index));
@@ -70,7 +70,7 @@ impl Writer<'_, '_, '_> {
             if is_settled { quote!(support::settled(#value)) } else { value }
         };
         let name = if self.scheduled.reads(result) { self.emitter.name(result) } else { quote!(_) };
-        if self.is_on_strips.get() {
+        if is_on_strips {
             let value = number(quote!(#from.get(#index, &mut misses)));
             return Ok(quote!(let #name = #value;));
         }

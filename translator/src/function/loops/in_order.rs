@@ -8,7 +8,7 @@ use quote::{ToTokens, quote};
 
 use super::super::values::type_of;
 use super::forms::integer;
-use super::writer::{Writer, index};
+use super::writer::{Writer, count, index, mentions};
 
 impl Writer<'_, '_, '_> {
     /// All iterations of a loop; empty if they have no effect.
@@ -18,7 +18,7 @@ impl Writer<'_, '_, '_> {
         let mut body = TokenStream::new();
         for item in &counted.items {
             body.extend(match item {
-                Item::Instruction(block, position) => self.instruction(*block, *position)?,
+                Item::Instruction(block, position) => self.instruction(*block, *position, None)?,
                 Item::Loop(inner) => self.iterations(*inner)?,
             });
         }
@@ -30,14 +30,14 @@ impl Writer<'_, '_, '_> {
             })
             .collect();
         body.extend(self.assign_carried(&carried));
-        self.forget_divisions(at);
         let iterations = if body.is_empty() || self.scheduled.is_merged(at) {
             body
         } else {
             let first = self.inductions(at, |_| true);
-            let (index, count) = (index(at), self.used_count(at));
-            let index = if self.used_indices.borrow()[at] { quote!(#index) } else { quote!(_) };
-            quote!(#prepared for #index in 0..#count { #first #body })
+            let (count, work) = (count(at), quote!(#first #body));
+            let index = index(at);
+            let index = if mentions(&work, &index) { quote!(#index) } else { quote!(_) };
+            quote!(#prepared for #index in 0..#count { #work })
         };
         // Later code uses even unchanged carried values by their name in the loop.
         if at == 0 {
@@ -65,7 +65,6 @@ impl Writer<'_, '_, '_> {
         let inductions = self.nest.loops[at].inductions.iter();
         let mut tokens = TokenStream::new();
         for induction in inductions.filter(|induction| which(induction) && self.scheduled.reads(induction.parameter)) {
-            self.used_indices.borrow_mut()[at] = true;
             let index = index(at);
             let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &index));
             tokens.extend(quote!(let #name = #value;));
@@ -143,7 +142,7 @@ impl Writer<'_, '_, '_> {
         let count = match self.scheduled.merged_count(at) {
             Some(_) => Literal::usize_suffixed(self.nest.loops[at].constant_trip_count().unwrap_or_default() as usize)
                 .to_token_stream(),
-            None => self.used_count(at).to_token_stream(),
+            None => count(at).to_token_stream(),
         };
         let inner = self.nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
         let inner = inner.map(|(inner, _)| self.steps(inner)).reduce(|sum, steps| quote!(#sum.saturating_add(#steps)));

@@ -6,14 +6,14 @@ use incarnate_bytecode::{Error, Result};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::writer::{Writer, element, grid, index, is_extended};
+use super::writer::{Tile, Writer, element, grid, index, is_extended};
 
 impl Writer<'_, '_, '_> {
-    /// An instruction or access; empty if it is dead.
-    pub(super) fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
+    /// An instruction or access, with the variables of a strip where it is one of its lanes; empty if it is dead.
+    pub(super) fn instruction(&self, block: Block, position: usize, tile: Option<&Tile>) -> Result<TokenStream> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         if let Some(at) = self.nest.gather(block, position) {
-            return self.gather(at, inst);
+            return self.gather(at, inst, tile.is_some());
         }
         let Some(access) = self.nest.access(block, position) else {
             let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
@@ -33,12 +33,11 @@ impl Writer<'_, '_, '_> {
             return Ok(TokenStream::new());
         }
         let view = &self.nest.views[access.view];
-        let tile = self.tile.borrow();
-        let element_variable = tile.elements.iter().find(|row| row.0 == access.view).map(|row| row.1.clone());
+        let mut elements = tile.iter().flat_map(|tile| &tile.elements);
+        let element_variable = elements.find(|row| row.0 == access.view).map(|row| row.1.clone());
         let grid = grid(access.view);
         let indices = || {
             let indices = self.scheduled.axes(&view.index).into_iter().map(|at| {
-                self.used_indices.borrow_mut()[at] = true;
                 let index = index(at);
                 quote!(#index)
             });

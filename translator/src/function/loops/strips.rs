@@ -11,7 +11,7 @@ use quote::{format_ident, quote};
 
 use super::super::values::type_of;
 use super::passed::Passed;
-use super::writer::{Tile, Writer, count, element, grid, index};
+use super::writer::{Tile, Writer, count, element, grid, index, mentions};
 
 /// How the elements of strips are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,19 +88,19 @@ impl Writer<'_, '_, '_> {
             passed.push(&name, quote!(&#ty), quote!(&#name));
         }
         self.pass_gathers(&mut passed);
-        let counts = strips.reductions.iter().map(|at| self.used_count(*at));
+        let counts = strips.reductions.iter().map(|at| count(*at));
         counts
             .chain(strips.outer.iter().copied().map(index))
             .for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
-        let count = self.used_count(strips.lanes);
+        let lanes = count(strips.lanes);
         let widths =
             widths(self.scheduled.trip_count(strips.lanes), self.density(strips), !strips.reductions.is_empty());
-        let mut loops = quote!(support::strips!(#count, strip(#(#arguments),*), #widths););
+        let mut loops = quote!(support::strips!(#lanes, strip(#(#arguments),*), #widths););
         for at in strips.outer.iter().copied().rev() {
-            let (index, count) = (index(at), self.used_count(at));
+            let (index, count) = (index(at), count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
         Ok(quote! {
@@ -215,7 +215,6 @@ impl Writer<'_, '_, '_> {
                 }
             });
         }
-        self.used_indices.borrow_mut().fill(false);
         let mut work = self.iteration(plan)?;
         // Sums of integers may be reordered, so LLVM would vectorise over iterations instead of elements, which is slower.
         let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
@@ -224,7 +223,7 @@ impl Writer<'_, '_, '_> {
         }
         for at in strips.reductions.iter().rev() {
             let (name, count) = (index(*at), count(*at));
-            let name = if self.used_indices.borrow()[*at] { quote!(#name) } else { quote!(_) };
+            let name = if mentions(&work, &name) { quote!(#name) } else { quote!(_) };
             work = quote!(for #name in 0..#count { #work });
         }
         let (first, before_stores) = self.checks_of_strips().unzip();
@@ -248,32 +247,27 @@ impl Writer<'_, '_, '_> {
             before.extend(quote!(let #lanes: [#ty; L] = #elements;));
             tile.elements.push((*view, quote!(#lanes[lane])));
         }
-        self.tile.replace(tile);
-        self.is_on_strips.set(true);
         let (scalar, varying) = self.path_inductions(plan);
         before.extend(scalar);
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
-        }
-        if self.used_indices.borrow()[strips.lanes] {
-            let index = index(strips.lanes);
-            within.extend(quote!(let #index = first + strip * step + lane;));
         }
         within.extend(varying);
         for (block, position) in self.live_instructions(strips) {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
             let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
-            let tokens = self.instruction(block, position)?;
+            let tokens = self.instruction(block, position, Some(&tile))?;
             if varies { within.extend(tokens) } else { before.extend(tokens) }
+        }
+        let lane = index(strips.lanes);
+        if mentions(&within, &lane) {
+            within = quote!(let #lane = first + strip * step + lane; #within);
         }
         let lanes_of_strip = lanes.first().map(|lanes| {
             let each = quote!(for (lane, accumulator) in #lanes.iter_mut().enumerate() { #within });
             self.by_rows(strips.innermost, each)
         });
-        self.forget_divisions(strips.innermost);
-        self.is_on_strips.set(false);
-        self.tile.replace(Tile::default());
         let Some(lanes) = lanes_of_strip else { return Err(Error::internal("strips without a store")) };
         Ok(quote! {
             #[allow(clippy::needless_range_loop, clippy::unused_enumerate_index, reason = "strips index several arrays")]
@@ -307,7 +301,6 @@ impl Writer<'_, '_, '_> {
             if at == lanes {
                 return quote!(strip * step);
             }
-            self.used_indices.borrow_mut()[at] = true;
             let index = index(at);
             quote!(#index)
         });

@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 use super::super::multiversion;
 use super::forms::{integer, unsigned};
 use super::passed::Passed;
-use super::writer::{Writer, grid};
+use super::writer::{Writer, count, grid};
 
 /// The least number of iterations that threads divide: `support::divide` expects them to take 10 us, the shortest work that the engine shares
 /// (`SHARE`).
@@ -48,7 +48,7 @@ impl Writer<'_, '_, '_> {
         let within: Vec<usize> =
             strips.outer.iter().copied().filter(|at| !divided.contains(at)).chain(within).collect();
         for at in &within {
-            let name = self.used_count(*at);
+            let name = count(*at);
             match self.literal_count(*at) {
                 Some(known) => {
                     let known = unsigned(known);
@@ -58,7 +58,7 @@ impl Writer<'_, '_, '_> {
             }
         }
         if !divided.is_empty() {
-            let names = divided.iter().map(|at| (format_ident!("first{}", at), self.used_count(*at)));
+            let names = divided.iter().map(|at| (format_ident!("first{}", at), count(*at)));
             let names = names.map(|(first, count)| quote!((#first, #count)));
             let number = Literal::usize_unsuffixed(divided.len());
             fields.push(quote!([#(#names),*]), quote!([(usize, usize); #number]), quote!(loops));
@@ -70,8 +70,8 @@ impl Writer<'_, '_, '_> {
         let call = match &divided[..] {
             [] => quote!(#call;),
             divided => {
-                let around = divided.iter().map(|at| self.used_count(*at));
-                let within = within.iter().map(|at| self.used_count(*at));
+                let around = divided.iter().map(|at| count(*at));
+                let within = within.iter().map(|at| count(*at));
                 quote!(support::divide([#(#around),*], [#(#within),*], &|loops| { #call });)
             }
         };
@@ -102,7 +102,7 @@ impl Writer<'_, '_, '_> {
             false => quote!(0),
         });
         let loops = axes.iter().enumerate().map(|(axis, at)| {
-            let count = self.used_count(*at);
+            let count = count(*at);
             let stride = match index.constant_stride(*at).filter(|_| !self.is_parameter(*at, false)) {
                 Some(stride) => integer(stride),
                 None => {

@@ -1,12 +1,11 @@
 //! A nest while it is emitted, and the names of its variables.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use incarnate_bytecode::index_map::IndexSet;
 use incarnate_bytecode::ir::Value;
 use incarnate_bytecode::ir::nest::{Element, Nest, ScheduledNest};
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 
 use super::super::emitter::Emitter;
@@ -18,37 +17,24 @@ pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) scheduled: ScheduledNest<'a>,
     /// The values that indices of gathers are computed from.
     pub(super) index_values: IndexSet<Value>,
-    /// Whether the emitted code uses the index of each loop.
-    pub(super) used_indices: RefCell<Vec<bool>>,
-    /// Whether the emitted code uses the trip count of each loop.
-    pub(super) used_counts: RefCell<Vec<bool>>,
-    /// The elements that the current strip holds in variables.
-    pub(super) tile: RefCell<Tile>,
     /// The label of the block that is left where the loops of the bytecode must run.
     pub(super) label: TokenStream,
-    /// Whether the lanes of strips are emitted.
-    pub(super) is_on_strips: Cell<bool>,
     /// The divisions that loops have prepared.
-    pub(super) prepared: RefCell<Prepared>,
+    pub(super) prepared: Prepared,
     /// Which constants of loops may become parameters.
     pub(super) parameters: Parameters,
 }
 
-/// The variables of the strip that is being emitted.
+/// The variables of a strip.
 #[derive(Default)]
 pub(super) struct Tile {
     /// By view: the variable that holds its element.
     pub(super) elements: Vec<(usize, TokenStream)>,
 }
 
-/// The divisions that loops have prepared, by their index in [`Nest::divisions`].
-#[derive(Default)]
-pub(super) struct Prepared {
-    /// Those of the loops around what is emitted: for each the first one of the same number by the same divisor, which has a variable.
-    pub(super) current: BTreeMap<usize, usize>,
-    /// Those that any loop has prepared.
-    pub(super) all: BTreeSet<usize>,
-}
+/// The divisions that loops prepare, by their index in [`Nest::divisions`]: for each the first one of the same number by the same divisor,
+/// which has a variable.
+pub(super) type Prepared = BTreeMap<usize, usize>;
 
 /// Constants of the loops of a nest that may become parameters of a function that several nests share. Those of strips stay
 /// literals: reductions are unrolled, and vectors are loaded by constant strides.
@@ -61,12 +47,13 @@ pub(super) enum Parameters {
     All,
 }
 
-impl Writer<'_, '_, '_> {
-    /// The variable of a loop's trip count, which is then used.
-    pub(super) fn used_count(&self, at: usize) -> Ident {
-        self.used_counts.borrow_mut()[at] = true;
-        count(at)
-    }
+/// Whether a name is in some tokens.
+pub(super) fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => mentions(&group.stream(), name),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// Whether loads extend an element to 32 bits.

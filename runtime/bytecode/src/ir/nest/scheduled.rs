@@ -139,8 +139,7 @@ impl<'n> ScheduledNest<'n> {
 
     /// Whether an elementwise nest consists of several rows of a known length, all of whose elements are adjacent, or of stride 2, and are
     /// computed without indices and divisions. As loops, LLVM would unroll such rows before it makes vectors, and move single elements.
-    #[must_use]
-    pub fn has_short_rows(&self) -> bool {
+    fn has_short_rows(&self) -> bool {
         let Schedule::Strips(strips) = &self.schedule else { return false };
         let is_dense = |(views, strides): (&[usize], &[i64])| {
             let stride = |view: &usize| self.nest.views[*view].index.constant_stride(strips.lanes);
@@ -161,6 +160,12 @@ impl<'n> ScheduledNest<'n> {
             && [(&strips.stores[..], &[1][..]), (&strips.non_aliasing, &[0, 1, 2])].into_iter().all(is_dense)
             && !self.nest.instructions().any(computes)
             && !self.nest.loops.iter().any(reads_index)
+    }
+
+    /// Whether vectors are worth strips where a compiler vectorises loops: elements are reduced or gathered, or their rows are short.
+    #[must_use]
+    pub fn runs_on_strips(&self) -> bool {
+        matches!(self.schedule, Schedule::Strips(_)) && (!self.is_elementwise() || self.has_short_rows())
     }
 
     /// Whether an access of a view is needed.
