@@ -18,9 +18,9 @@ pub enum Order {
     Any,
 }
 
-/// The bail-out reason for a nest whose iterations run in order.
+/// The reason why the iterations of a nest run in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BailOut {
+pub enum InOrder {
     /// It contains accesses outside of its innermost loop.
     Imperfect,
     /// An inner loop counts from a number that a loop around it computes.
@@ -41,18 +41,18 @@ pub enum BailOut {
     Scalar,
 }
 
-impl fmt::Display for BailOut {
+impl fmt::Display for InOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BailOut::Imperfect => "there are accesses outside of the innermost loop",
-            BailOut::Counters => "an inner loop counts from a number that a loop around it computes",
-            BailOut::Carried => "iterations carry values",
-            BailOut::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
-            BailOut::OneElement => "everything is reduced to one element",
-            BailOut::Strides => "no access has unit stride in a loop that moves the stored element",
-            BailOut::Gathers => "elements at computed indices are reduced, or loaded in another order than stored ones",
-            BailOut::References => "an iteration takes a reference",
-            BailOut::Scalar => "the target is scalar",
+            InOrder::Imperfect => "there are accesses outside of the innermost loop",
+            InOrder::Counters => "an inner loop counts from a number that a loop around it computes",
+            InOrder::Carried => "iterations carry values",
+            InOrder::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
+            InOrder::OneElement => "everything is reduced to one element",
+            InOrder::Strides => "no access has unit stride in a loop that moves the stored element",
+            InOrder::Gathers => "elements at computed indices are reduced, or loaded in another order than stored ones",
+            InOrder::References => "an iteration takes a reference",
+            InOrder::Scalar => "the target is scalar",
         })
     }
 }
@@ -67,16 +67,16 @@ pub(super) struct Perfect {
 }
 
 impl Perfect {
-    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed) -> Result<Perfect, BailOut> {
+    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed) -> Result<Perfect, InOrder> {
         let (innermost, computes_around) = innermost(function, nest, needed)?;
         let carries = |(index, counted): (usize, &super::Counted)| {
             counted.carried.iter().any(|carried| index == 0 || needed.has(carried.parameter))
         };
         if nest.loops.iter().enumerate().any(carries) {
-            return Err(BailOut::Carried);
+            return Err(InOrder::Carried);
         }
         if computes_around && counts_from_computed(nest, needed, function) {
-            return Err(BailOut::Counters);
+            return Err(InOrder::Counters);
         }
         Ok(Perfect { innermost, computes_around, path: nest.path(innermost) })
     }
@@ -93,14 +93,14 @@ fn counts_from_computed(nest: &Nest, needed: &Needed, function: &Function) -> bo
 }
 
 /// The loop that holds all accesses, with nothing but it and arithmetic in those around it, and whether there is any.
-fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<(usize, bool), BailOut> {
+fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<(usize, bool), InOrder> {
     let (mut at, mut computes_around) = (0, false);
     loop {
         let (mut inner, mut computes, mut accesses) = (None, false, false);
         for item in &nest.loops[at].items {
             match item {
                 Item::Loop(index) if inner.is_none() => inner = Some(*index),
-                Item::Loop(_) => return Err(BailOut::Imperfect),
+                Item::Loop(_) => return Err(InOrder::Imperfect),
                 Item::Instruction(block, position) if needed.includes(function, nest, *block, *position) => {
                     computes = true;
                     accesses |= nest.access(*block, *position).is_some() || nest.gather(*block, *position).is_some();
@@ -110,7 +110,7 @@ fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<(usize
         }
         match inner {
             None => return Ok((at, computes_around)),
-            Some(_) if accesses => return Err(BailOut::Imperfect),
+            Some(_) if accesses => return Err(InOrder::Imperfect),
             Some(inner) => (at, computes_around) = (inner, computes_around || computes),
         }
     }
@@ -119,7 +119,7 @@ fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<(usize
 #[cfg(test)]
 mod tests {
     use super::super::tests::{function, nested, one};
-    use super::super::{Schedule, schedule::BailOut};
+    use super::super::{Schedule, schedule::InOrder};
     use super::*;
 
     #[test]
@@ -135,6 +135,6 @@ mod tests {
         let inner = "  %i5 = vm.trunc.i64.i32 %i22:23\n  vm.buffer.store.i32 %i5, %r0, %i12:13\n  \
             %i22:23 = vm.add.i64 %i22:23, %i8:9\n";
         let counts = nested(inner, "").replace("%i7->%i17)", "%i7->%i17, %i18->%i22, %i19->%i23)");
-        assert_eq!(of(&counts), Schedule::InOrder(BailOut::Counters));
+        assert_eq!(of(&counts), Schedule::InOrder(InOrder::Counters));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::contraction::Contraction;
 use super::perfect::Perfect;
-pub use super::perfect::{BailOut, Order};
+pub use super::perfect::{InOrder, Order};
 use super::strips::Strips;
 use super::{Needed, Nest};
 use crate::ir::function::Function;
@@ -18,14 +18,14 @@ pub enum Schedule {
     /// Vector operations over strips of elements.
     Strips(Strips),
     /// One iteration after the other, as the bytecode has them.
-    InOrder(BailOut),
+    InOrder(InOrder),
     /// Nothing: zeros are stored to buffers that have only zeros.
     Zeros,
 }
 
 impl Schedule {
     /// The schedule of every nest on targets without vectors and without memory for kernels.
-    pub const SCALAR: Schedule = Schedule::InOrder(BailOut::Scalar);
+    pub const SCALAR: Schedule = Schedule::InOrder(InOrder::Scalar);
 
     /// Returns the schedule of a nest whose float operations are in an order.
     #[must_use]

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::perfect::{BailOut, Perfect};
+use super::perfect::{InOrder, Perfect};
 use super::{Counted, Needed, Nest, Test};
 use crate::ir::function::Function;
 use crate::ir::value::{Block, Type};
@@ -38,25 +38,25 @@ pub struct Strips {
 }
 
 impl Strips {
-    /// Returns the strips of a perfect nest, or the bail-out reason.
-    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Result<Strips, BailOut> {
+    /// Returns the strips of a perfect nest, or the reason for none.
+    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Result<Strips, InOrder> {
         let innermost = perfect.innermost;
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
-        let Some(store) = stores.first() else { return Err(BailOut::Stores) };
+        let Some(store) = stores.first() else { return Err(InOrder::Stores) };
         if takes_references(function, nest, needed) {
-            return Err(BailOut::References);
+            return Err(InOrder::References);
         }
         let stored = &nest.views[*store].index;
         let is_alike =
             |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.loops() == stored.loops();
         if stores.len() > MAX_STORES || !(1..stores.len()).all(is_alike) {
-            return Err(BailOut::Stores);
+            return Err(InOrder::Stores);
         }
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
             perfect.path.iter().partition(|index| stored.stride(**index).next().is_some());
         if chosen.is_empty() {
-            return Err(BailOut::OneElement);
+            return Err(InOrder::OneElement);
         }
         let mut non_aliasing: Vec<usize> = nest
             .accesses
@@ -80,10 +80,10 @@ impl Strips {
         let is_single = |lanes: usize| nest.loops[lanes].constant_trip_count() == Some(1);
         let strides = |lanes: usize| (strided(&stores, lanes, &[1]), strided(&non_aliasing, lanes, &[0, 1]));
         let candidates = chosen.iter().copied().rev().filter(is_vector_axis);
-        let lanes = candidates.min_by_key(|lanes| (is_single(*lanes), strides(*lanes))).ok_or(BailOut::Strides)?;
+        let lanes = candidates.min_by_key(|lanes| (is_single(*lanes), strides(*lanes))).ok_or(InOrder::Strides)?;
         // A strip with an index that is out of range stores nothing, nor do those after it: the strips are in the order of the iterations.
         if !nest.gathers.is_empty() && (!reductions.is_empty() || lanes != innermost) {
-            return Err(BailOut::Gathers);
+            return Err(InOrder::Gathers);
         }
         let outer = chosen.into_iter().filter(|index| *index != lanes).collect();
         Ok(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })

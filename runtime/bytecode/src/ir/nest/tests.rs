@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::schedule::{BailOut as InOrder, Order, Schedule};
+use super::schedule::{InOrder, Order, Schedule};
 use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Product, Relation, Strips, Term};
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};

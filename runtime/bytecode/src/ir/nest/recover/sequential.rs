@@ -7,7 +7,7 @@ use super::nest;
 use crate::ir::function::{Function, Positions};
 use crate::ir::graph::Graph;
 use crate::ir::loops::Loops;
-use crate::ir::nest::schedule::BailOut;
+use crate::ir::nest::schedule::InOrder;
 use crate::ir::nest::{Needed, Nest, Order, Schedule};
 
 /// Whether the nest of a loop gives way to those of the loops in it: it has accesses outside of its innermost loop, and one of the loops in
@@ -18,7 +18,7 @@ pub(super) fn divides(
     positions: &Positions,
     (index, found): (usize, &Nest),
 ) -> bool {
-    schedule(function, found) == Schedule::InOrder(BailOut::Imperfect)
+    schedule(function, found) == Schedule::InOrder(InOrder::Imperfect)
         && contains_schedule(function, graph, positions, index)
 }
 
@@ -33,7 +33,7 @@ fn contains_schedule(function: &Function, graph: (&Graph, &Loops), positions: &P
     // Loops stand behind those around them.
     let mut inner = (around + 1..all.len()).filter(|at| all[*at].parent == Some(around));
     inner.any(|at| match nest(function, graph, positions, at).map(|nest| schedule(function, &nest)) {
-        Ok(Schedule::InOrder(BailOut::Imperfect)) => contains_schedule(function, graph, positions, at),
+        Ok(Schedule::InOrder(InOrder::Imperfect)) => contains_schedule(function, graph, positions, at),
         Ok(Schedule::InOrder(_) | Schedule::Zeros) | Err(_) => false,
         Ok(Schedule::Contraction(_) | Schedule::Strips(_)) => true,
     })
