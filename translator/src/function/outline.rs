@@ -303,11 +303,27 @@ impl Outliner<'_, '_> {
     }
 }
 
+/// Whether control leaves the body of a loop other than by an error.
+fn leaves(sequence: &[Node], of_loop: Label, within: &mut HashSet<Label>) -> bool {
+    sequence.iter().any(|node| match node {
+        Node::Break(label) => !within.contains(label),
+        Node::Continue(label) => *label != of_loop && !within.contains(label),
+        Node::Return(_) => true,
+        Node::Block { label, body } | Node::Loop { label, body, .. } | Node::While { label, body, .. } => {
+            within.insert(*label);
+            leaves(body, of_loop, within)
+        }
+        _ => node.children().into_iter().any(|child| leaves(child, of_loop, within)),
+    })
+}
+
 /// Whether control leaves statements only at their end.
 fn is_closed(sequence: &[Node]) -> bool {
     fn walk(sequence: &[Node], own: &mut HashSet<Label>) -> bool {
         sequence.iter().all(|node| match node {
             Node::Break(label) | Node::Continue(label) => own.contains(label),
+            // A loop that never ends has no end for control to leave at.
+            Node::Loop { label, body, .. } if !leaves(body, *label, &mut HashSet::new()) => false,
             Node::Block { label, body } | Node::Loop { label, body, .. } | Node::While { label, body, .. } => {
                 own.insert(*label);
                 walk(body, own)

@@ -232,6 +232,20 @@ fn many_references_have_spill_slots() {
     assert!(!text.contains("Spills0"), "few references need no slots");
 }
 
+/// A function whose body ends in a loop without an end has no other end, which rustc sees where the loop is.
+#[test]
+fn endless_loops_stay_in_their_function() {
+    let loads = |count: usize| "  %i1 = vm.buffer.load.i32 %r0, %i2:3\n  %i0 = vm.add.i32 %i0, %i1\n".repeat(count);
+    let (before, within) = (loads(200), loads(20));
+    let text = emitted(&assembled(&format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%i0: i32, %r0: !vm.buffer) -> (i32) {{\n^bb0:\n  \
+         %i2:3 = vm.const.i64.zero\n{before}  vm.br ^bb1()\n^bb1:\n{within}  vm.buffer.store.i32 %i0, %r0, %i2:3\n  vm.br ^bb1()\n}}\n"
+    )));
+    assert!(text.contains("function_0_outlined_1"), "nothing is outlined");
+    let function = text.split("#[inline(never)]").next().unwrap();
+    assert!(function.trim_end().trim_end_matches("/// Outlined from [`function_0`].").contains("loop {"), "{function}");
+}
+
 /// rustc reads the tables once for each constant that refers to them, so modules with long tables have static locations.
 #[test]
 fn locations_of_modules_with_long_tables_are_statics() {
