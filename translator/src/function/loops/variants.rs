@@ -1,7 +1,7 @@
 //! Iterations with variants of their own: they are compiled for several sets of target features; the checks before them and the original loop
 //! are not. Where there are many, threads divide them.
 
-use incarnate_bytecode::ir::nest::Strips;
+use incarnate_bytecode::ir::nest::{DIVIDED, Strips};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -9,10 +9,6 @@ use super::super::multiversion;
 use super::forms::{integer, unsigned};
 use super::passed::Passed;
 use super::writer::{Writer, count, grid};
-
-/// The least number of iterations that threads divide: `support::divide` expects them to take 10 us, the shortest work that the engine shares
-/// (`SHARE`).
-const DIVIDED: u64 = 100_000;
 
 impl Writer<'_, '_, '_> {
     /// Whether the iterations of strips have variants of their own.
@@ -26,10 +22,7 @@ impl Writer<'_, '_, '_> {
     fn is_divided(&self, strips: &Strips) -> bool {
         let reads_index =
             |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.scheduled.reads(each.parameter));
-        let known = self.nest.loops.iter().filter_map(|counted| counted.constant_trip_count());
-        known.fold(1, u64::saturating_mul) >= DIVIDED
-            && !strips.outer.is_empty()
-            && !strips.outer.iter().copied().any(reads_index)
+        self.nest.iterations() >= DIVIDED && !strips.outer.is_empty() && !strips.outer.iter().copied().any(reads_index)
     }
 
     /// Emits variants of iterations, those of the loops around strips and of these, and the call of one.

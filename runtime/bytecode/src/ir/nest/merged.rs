@@ -3,9 +3,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Item, Needed, Nest, Schedule};
+use super::{Counted, Item, Needed, Nest, Schedule};
 use crate::ir::function::Function;
 use crate::ir::value::Value;
+
+/// The least number of iterations that threads divide: dividers expect them to take 10 us, the shortest work that the engine shares
+/// (`SHARE`).
+pub const DIVIDED: u64 = 100_000;
 
 /// The loops of a nest that are merged with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,12 +21,14 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Finds the loops that can be merged, and those of a single iteration. Kernels merge those of contractions themselves.
+    /// Finds the loops that can be merged, and those of a single iteration. Kernels merge those of contractions themselves. Loops around
+    /// reductions that threads divide stay apart.
     pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, schedule: &Schedule) -> Merged {
         let loops = &nest.loops;
         let mut merged = Merged { outer: alloc::vec![false; loops.len()], counts: alloc::vec![None; loops.len()] };
         let lanes = match schedule {
             Schedule::Contraction(_) => return merged,
+            Schedule::Strips(strips) if !strips.reductions.is_empty() && nest.iterations() >= DIVIDED => return merged,
             Schedule::Strips(strips) => strips.lanes,
             Schedule::InOrder(_) | Schedule::Zeros => loops.len() - 1,
         };
@@ -88,6 +94,12 @@ impl Merged {
 }
 
 impl Nest {
+    /// The iterations of all loops whose trip counts are constants.
+    #[must_use]
+    pub fn iterations(&self) -> u64 {
+        self.loops.iter().filter_map(Counted::constant_trip_count).fold(1, u64::saturating_mul)
+    }
+
     /// The forms that iterations evaluate: indices of views, and conditions.
     fn forms(&self) -> impl Iterator<Item = &super::Affine> {
         self.views.iter().map(|view| &view.index).chain(self.conditions.iter().map(|condition| &condition.form))

@@ -40,6 +40,7 @@ pub use contraction::{Contraction, Factor, Product};
 pub use division::{Dividend, Division};
 pub use fold::{Fold, is_associative};
 pub use gather::Gather;
+pub use merged::DIVIDED;
 pub use needed::Needed;
 pub use schedule::{Order, Schedule};
 pub use scheduled::{Check, ScheduledNest};
