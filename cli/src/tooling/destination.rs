@@ -6,7 +6,7 @@ use incarnate_runtime::bytecode::find_value;
 use incarnate_runtime::session::ValueInfo;
 use incarnate_runtime::{Error, Result, ResultExt};
 
-use super::spec::Slot;
+use super::spec::{Slot, split_exact_name};
 
 /// What becomes of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub(crate) enum Destination {
 /// stand twice.
 pub(crate) fn parse_destinations(slots: &[Slot], specs: &[String]) -> Result<Vec<Destination>> {
     let infos: Vec<ValueInfo> = slots.iter().filter_map(|slot| slot.info.clone()).collect();
-    let names: Vec<Option<(&str, &str)>> = specs.iter().map(|spec| named(&infos, spec)).collect();
+    let names = specs.iter().map(|spec| named(&infos, spec).context(|| format!("--output={spec}")));
+    let names: Vec<Option<(usize, &str)>> = names.collect::<Result<_>>()?;
     if names.iter().all(Option::is_none) {
         if specs.len() != slots.len() {
             return Err(Error::invalid_argument(format!(
@@ -40,10 +41,9 @@ pub(crate) fn parse_destinations(slots: &[Slot], specs: &[String]) -> Result<Vec
     let mut destinations = vec![None; slots.len()];
     for (spec, name) in specs.iter().zip(names) {
         let place = || format!("--output={spec}");
-        let Some((name, text)) = name else {
+        let Some((index, text)) = name else {
             return Err(Error::invalid_argument("it has no name, and another one has")).context(place);
         };
-        let index = find_value(&infos, name).context(place)?;
         let destination = destinations.get_mut(index).ok_or_else(|| Error::internal("a result without a slot"))?;
         if destination.replace(parse(text)?).is_some() {
             return Err(Error::invalid_argument("this result has a destination already")).context(place);
@@ -52,15 +52,15 @@ pub(crate) fn parse_destinations(slots: &[Slot], specs: &[String]) -> Result<Vec
     Ok(destinations.into_iter().map(|destination| destination.unwrap_or(Destination::Nowhere)).collect())
 }
 
-/// Splits `NAME=SPEC`; `None` for a spec without a name. A name may contain `=`.
-fn named<'t>(infos: &[ValueInfo], spec: &'t str) -> Option<(&'t str, &'t str)> {
-    let known = infos.iter().filter_map(|info| {
-        let text = spec.strip_prefix(info.name())?.strip_prefix('=')?;
-        Some((spec.get(..info.name().len())?, text))
-    });
-    known
-        .max_by_key(|(name, _)| name.len())
-        .or_else(|| spec.split_once('=').filter(|_| !infos.is_empty() && !spec.starts_with(['-', '@', '+'])))
+/// Splits `NAME=SPEC` into the position of the result and the spec; `None` for a spec without a name.
+fn named<'t>(infos: &[ValueInfo], spec: &'t str) -> Result<Option<(usize, &'t str)>> {
+    if let Some(exact) = split_exact_name(infos, spec) {
+        return Ok(Some(exact));
+    }
+    match spec.split_once('=').filter(|_| !infos.is_empty() && !spec.starts_with(['-', '@', '+'])) {
+        Some((name, text)) => Ok(Some((find_value(infos, name)?, text))),
+        None => Ok(None),
+    }
 }
 
 fn parse(text: &str) -> Result<Destination> {

@@ -139,13 +139,8 @@ fn named_value<'t>(infos: &[ValueInfo], text: &'t str) -> Result<Option<(usize, 
     if before.trim().parse::<TensorType>().is_ok() {
         return Ok(None);
     }
-    // A name may contain `=`, and begin with the name of another value.
-    let exact = infos.iter().enumerate().filter_map(|(index, info)| {
-        let value = text.strip_prefix(info.name())?.trim_start().strip_prefix('=')?;
-        Some((info.name().len(), index, value))
-    });
-    if let Some((_, index, value)) = exact.max_by_key(|row| row.0) {
-        return Ok(Some((index, value)));
+    if let Some(exact) = split_exact_name(infos, text) {
+        return Ok(Some(exact));
     }
     if text.starts_with(['@', '+', '*', '&', '(']) {
         return Ok(None);
@@ -159,6 +154,15 @@ fn named_value<'t>(infos: &[ValueInfo], text: &'t str) -> Result<Option<(usize, 
         ))),
         Err(error) => Err(error),
     }
+}
+
+/// Splits `NAME=TEXT` at a name that a value has: its position, and the text. A name may contain `=`, and begin with that of another value.
+pub(crate) fn split_exact_name<'t>(infos: &[ValueInfo], spec: &'t str) -> Option<(usize, &'t str)> {
+    let exact = infos.iter().enumerate().filter_map(|(index, info)| {
+        let text = spec.strip_prefix(info.name())?.trim_start().strip_prefix('=')?;
+        Some((info.name().len(), index, text))
+    });
+    exact.max_by_key(|row| row.0).map(|(_, index, text)| (index, text))
 }
 
 /// Returns the beginning of a spec, which may have megabytes.
