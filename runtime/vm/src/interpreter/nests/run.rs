@@ -28,14 +28,12 @@ pub(in super::super) struct Frame<'a> {
 }
 
 /// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps, each of some
-/// instructions. Returns those that were taken although the plain code must run. Not part of the interpreter's loop, whose registers it
-/// would take.
-#[inline(never)]
+/// instructions. Returns those that were taken although the plain code must run.
 pub(in super::super) fn run(
     nest: &Nest,
     frame: &mut Frame<'_>,
     scratch: &mut Scratch,
-    permitted: &mut dyn FnMut(usize, usize) -> bool,
+    permitted: impl FnOnce(usize, usize) -> bool,
 ) -> usize {
     let mut taken = 0;
     let permitted = |steps: usize, instructions: usize| {

@@ -197,11 +197,7 @@ impl Run<'_> {
             // SAFETY: promised by the caller.
             return unsafe { self.reduce(0, tile, state) };
         }
-        // An empty reduction neither loads nor stores.
-        if self.known.tiling.reductions.iter().any(|dimension| dimension.count == 0) {
-            return;
-        }
-        // SAFETY: promised by the caller; accumulators are stored after they are loaded.
+        // SAFETY: promised by the caller; accumulators are stored after they are loaded. No reduction is empty: `Check::NotEmpty`.
         unsafe {
             self.body.before.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             self.reduce(0, tile, state);

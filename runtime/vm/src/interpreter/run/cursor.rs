@@ -227,9 +227,8 @@ impl<'r, 'm> Cursor<'r, 'm> {
         stack.fuel.left = self.fuel;
         let mut frame = Frame { module: self.machine.module, words, refs };
         let mut scratch = stack.scratch.take().unwrap_or_default();
-        let unused = nests::run(nest, &mut frame, &mut scratch, &mut |steps, instructions| {
-            stack.take_steps(steps, instructions)
-        });
+        let unused =
+            nests::run(nest, &mut frame, &mut scratch, |steps, instructions| stack.take_steps(steps, instructions));
         stack.give_back_steps(unused);
         stack.scratch = Some(scratch);
         self.fuel = stack.fuel.left;
