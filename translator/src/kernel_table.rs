@@ -13,11 +13,11 @@ pub(crate) fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_fe
     let target_features = Literal::u8_unsuffixed(target_features);
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, kernel)| {
-        let call = kernel.closure(facts);
-        let list = kernel.list();
+        let (operands, call) = (kernel.operands(), kernel.closure(facts));
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = Literal::u32_unsuffixed(*ordinal);
+        let takes_references = kernel.takes_references;
         let only_read = Literal::u64_unsuffixed(kernel.only_read);
         let coarsening = kernel.coarsening();
         let row = |function: TokenStream| {
@@ -25,13 +25,14 @@ pub(crate) fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_fe
                 support::ExportedKernel {
                     export: #ordinal,
                     function: #function,
+                    takes_references: #takes_references,
                     read_only_bindings: #only_read,
                     coarsening: #coarsening,
                 }
             }
         };
         if !facts.is_inlined {
-            return row(quote!(|#state, #stack, workgroups| { #list workgroups.run(&mut #call) }));
+            return row(quote!(|#state, #stack, workgroups| { #operands workgroups.run(&mut #call) }));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -46,7 +47,7 @@ pub(crate) fn kernel_table(kernels: &[(u32, &FunctionFacts, &Kernel)], target_fe
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    #list
+                    #operands
                     workgroups.run_inlined(#[inline(always)] #call)
                 }
             }
@@ -75,9 +76,28 @@ impl Kernel {
         quote!(support::Coarsening { most: #most, alike: #alike })
     }
 
-    /// Creates the list of bindings, before all workgroups of a dispatch, if the kernel needs it.
-    fn list(&self) -> Option<TokenStream> {
-        self.bindings.is_none().then(|| quote!(let list = workgroups.list()?;))
+    /// Takes the operands of a dispatch that all its workgroups share, as variables of their names.
+    fn operands(&self) -> TokenStream {
+        let [local_memory, constants, list] = [0, 1, 2].map(|index| format_ident!("{}", ARGUMENT_NAMES[index]));
+        let Some(ordinals) = &self.bindings else {
+            return quote! {
+                let (#local_memory, #constants, _) = workgroups.references()?;
+                let #list = &workgroups.list()?;
+            };
+        };
+        let names = ordinals.iter().map(|ordinal| format_ident!("{}", binding_name(ordinal)));
+        let ordinals = ordinals.iter().map(|ordinal| Literal::u32_unsuffixed(*ordinal));
+        if self.takes_references {
+            return quote! {
+                let (#local_memory, #constants, #list) = workgroups.references()?;
+                #(let #names = support::binding(#list, #ordinals)?;)*
+            };
+        }
+        quote! {
+            let #local_memory = &workgroups.local_memory();
+            let #constants = &workgroups.constants();
+            #(let #names = &workgroups.binding(#ordinals)?;)*
+        }
     }
 
     /// The closure by which the workgroups of a dispatch call the kernel, which is a function of the translated module.
@@ -91,17 +111,9 @@ impl Kernel {
         });
         let call = module::call(facts, &passed.collect::<Vec<TokenStream>>());
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        let taken = match &self.bindings {
-            None => quote!(let bindings = &list;),
-            Some(ordinals) => {
-                let names = ordinals.iter().map(|ordinal| format_ident!("{}", binding_name(ordinal)));
-                let ordinals = ordinals.iter().map(|ordinal| Literal::u32_unsuffixed(*ordinal));
-                quote!(#(let #names = support::binding(bindings, #ordinals)?;)*)
-            }
-        };
         let named = ARGUMENT_NAMES.map(|name| format_ident!("{name}"));
-        let (references, numbers) = named.split_at(REFERENCES);
+        let (_, numbers) = named.split_at(REFERENCES);
         let count = if self.coarsening > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };
-        quote!(|#(#references,)* [#(#numbers),*], #count| { #taken #call })
+        quote!(|[#(#numbers),*], #count| #call)
     }
 }

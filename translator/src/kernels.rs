@@ -37,6 +37,8 @@ pub(crate) struct Kernel {
     pub(crate) alike: u32,
     /// The ordinals of the bindings that are passed; None for a kernel that needs the list.
     pub(crate) bindings: Option<Vec<u32>>,
+    /// It takes local memory, constants and bindings as references to buffers: it does more with one than to access its memory.
+    pub(crate) takes_references: bool,
     /// A bit set of the bindings that it only reads.
     pub(crate) only_read: u64,
 }
@@ -52,8 +54,13 @@ impl Kernel {
     ) -> Option<Kernel> {
         let arguments: Vec<Type> = body.arguments().iter().map(|value| body.ty(*value)).collect();
         is_kernel(&arguments, &body.results).then_some(())?;
-        let mut kernel =
-            Kernel { coarsening: 1, alike: u32::MAX, bindings: None, only_read: read_only_bindings(body, BINDINGS) };
+        let mut kernel = Kernel {
+            coarsening: 1,
+            alike: u32::MAX,
+            bindings: None,
+            takes_references: true,
+            only_read: read_only_bindings(body, BINDINGS),
+        };
         if !may_change {
             return Some(kernel);
         }
@@ -67,6 +74,7 @@ impl Kernel {
             module.types().get(id.0 as usize).is_some_and(|ty| matches!(ty.kind(), TypeKind::Ref("vm.buffer")))
         };
         kernel.bindings = body.pass_bindings(BINDINGS, count.unwrap_or(0), is_buffer);
+        kernel.takes_references = kernel.bindings.is_none() || !body.only_accesses_memory_of_arguments();
         Some(kernel)
     }
 

@@ -17,6 +17,8 @@ use crate::Operation;
 incarnate::include_module!(calls = "../../tests/models/vm/vm.vmfb");
 incarnate::include_module!(native_import = "../../tests/models/native_import_module/vm.vmfb");
 incarnate::include_module!(simple_mul = "../../tests/models/simple_mul/llvm-cpu.vmfb");
+incarnate::include_module!(lstm = "../../tests/models/lstm/vmvx.vmfb");
+incarnate::include_module!(mlp = "../../tests/models/mlp/vmvx.vmfb");
 
 /// The inputs of `@simple_mul`.
 const INPUTS: [[f32; 4]; 2] = [[1.0, 2.0, 3.0, 4.0], [2.0; 4]];
@@ -138,7 +140,16 @@ pub(crate) fn mul_by_method(device: &str, is_of_tensors: bool) -> Operation {
 
 /// Ten steps of a recurrent net, of which each records a command buffer.
 pub(crate) fn scan(file: &'static str) -> Operation {
-    let session = session(Some("local-sync"), interpreted(file));
+    ten_steps(interpreted(file))
+}
+
+/// The same, translated with its kernels.
+pub(crate) fn translated_scan() -> Operation {
+    ten_steps(lstm::module())
+}
+
+fn ten_steps(module: Arc<dyn Module>) -> Operation {
+    let session = session(Some("local-sync"), module);
     let function = session.function("lstm").unwrap();
     let info = &function.inputs()[0];
     let shape: Vec<u64> = info.shape().unwrap_or_default().iter().map(|extent| extent.unwrap_or(1)).collect();
@@ -158,7 +169,15 @@ pub(crate) fn collatz(device: &'static str) -> Operation {
 
 /// Calls the perceptron, interpreted: contractions and loops of a whole model.
 pub(crate) fn perceptron(device: &'static str) -> Operation {
-    let session = session(Some(device), interpreted("mlp/vmvx.vmfb"));
+    eight_rows(session(Some(device), interpreted("mlp/vmvx.vmfb")))
+}
+
+/// The same, translated with its kernels.
+pub(crate) fn translated_perceptron(device: &'static str) -> Operation {
+    eight_rows(session(Some(device), mlp::module()))
+}
+
+fn eight_rows(session: Session) -> Operation {
     let function = session.function("mlp").unwrap();
     let x = Tensor::new(&session, &[8, 32], &[0.5f32; 256]).unwrap();
     Box::new(move || _ = function.call::<Tensor<f32>>((&x,)).unwrap())

@@ -2,7 +2,7 @@
 
 use crate::models::{
     TASK, collatz, empty_by_session, first_call, load, mul_by_method, mul_by_session, mul_packed, perceptron,
-    scalar_by_method, scan, translate, translated_mul_by_session, vm,
+    scalar_by_method, scan, translate, translated_mul_by_session, translated_perceptron, translated_scan, vm,
 };
 use crate::{Operation, WARM_UPS, device, kernels};
 
@@ -43,8 +43,11 @@ pub(crate) const ALL: &[Row] = &[
     ("model: Collatz on local-task", || collatz(TASK), 4),
     ("model: ten steps of an LSTM, host loop", || scan("lstm/llvm-cpu.vmfb"), 4),
     ("model: ten steps of an LSTM, VMVX", || scan("lstm/vmvx.vmfb"), 4),
+    ("model: ten steps of an LSTM, translated", translated_scan, WARM_UPS),
     ("model: perceptron, VMVX, local-sync", || perceptron(SYNC), WARM_UPS),
     ("model: perceptron, VMVX, local-task", || perceptron(TASK), WARM_UPS),
+    ("model: perceptron, translated, local-sync", || translated_perceptron(SYNC), WARM_UPS),
+    ("model: perceptron, translated, local-task", || translated_perceptron(TASK), WARM_UPS),
     ("dispatch: 1 binding", || device::dispatch(1), WARM_UPS),
     ("dispatch: 4 bindings", || device::dispatch(4), WARM_UPS),
     ("dispatch: 16 bindings", || device::dispatch(16), WARM_UPS),

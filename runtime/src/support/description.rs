@@ -125,6 +125,8 @@ pub struct ExportedKernel {
     pub export: u32,
     /// The function.
     pub function: Kernel,
+    /// It takes references to buffers, and not [`Memory`](crate::vm::Memory).
+    pub takes_references: bool,
     /// A bit set of the bindings that it only reads.
     pub read_only_bindings: u64,
     /// The workgroups along x that a call may run.

@@ -2,7 +2,7 @@
 
 /// Borrows the elements of a buffer for a loop nest: `elements_of!(buffer, grid, f32, 1, base, loops)`.
 ///
-/// It is no interface for programs, because it gives the promise that [`Ref::grid`](crate::vm::Ref::grid) asks for. The nests that
+/// It is no interface for programs, because it gives the promise that [`Memory::grid`](crate::vm::Memory::grid) asks for. The nests that
 /// the translator emits keep it: what they load decides nothing before it is settled.
 #[doc(hidden)]
 #[macro_export]
@@ -10,7 +10,12 @@ macro_rules! elements_of {
     ($buffer:expr, $function:ident, $element:ty, $dimensions:literal, $base:expr, $loops:expr) => {
         // SAFETY: a nest loads numbers to compute with and to store, and settles divisors before it divides; and all that it leaves
         // behind (`settled`, `settle_memory`).
-        unsafe { $crate::vm::Ref::$function::<$element, $dimensions>(&$buffer, $base, $loops) }
+        unsafe {
+            match $crate::vm::HasMemory::memory(&$buffer) {
+                Some(memory) => $crate::vm::Memory::$function::<$element, $dimensions>(&memory, $base, $loops),
+                None => None,
+            }
+        }
     };
 }
 
@@ -22,7 +27,12 @@ macro_rules! elements_of {
 macro_rules! gather_of {
     ($buffer:expr, $element:ty) => {
         // SAFETY: as in `elements_of`; the translator settles indices that were loaded.
-        unsafe { $crate::vm::Ref::gather::<$element>(&$buffer) }
+        unsafe {
+            match $crate::vm::HasMemory::memory(&$buffer) {
+                Some(memory) => $crate::vm::Memory::gather::<$element>(&memory),
+                None => None,
+            }
+        }
     };
 }
 
@@ -67,7 +77,7 @@ macro_rules! contract {
         $crate::contract!(
             @ $operation,
             $output,
-            $crate::vm::View::new(&$left, $left_base)$(.$left_method($($left_function)?))?,
+            $crate::vm::View::new($crate::vm::HasMemory::memory(&$left), $left_base)$(.$left_method($($left_function)?))?,
             $($rest)*
         )
     };
@@ -84,9 +94,9 @@ macro_rules! contract {
             left: $left_stride,
             right: $right_stride,
         }),*];
-        let output = $crate::vm::View::new(&$output, $output_base)$(.$zeros())?;
+        let output = $crate::vm::View::new($crate::vm::HasMemory::memory(&$output), $output_base)$(.$zeros())?;
         let left = $left;
-        let right = $crate::vm::View::new(&$right, $right_base)$(.$right_method($($right_function)?))?;
+        let right = $crate::vm::View::new($crate::vm::HasMemory::memory(&$right), $right_base)$(.$right_method($($right_function)?))?;
         let mut permitted = || true $(&& $permitted)?;
         // SAFETY: a nest loads numbers to compute with and to store, and settles the memory afterwards. Functions of operands only
         // compute, and divide by nothing that was loaded.

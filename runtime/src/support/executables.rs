@@ -11,11 +11,10 @@ use crate::hal::local::{Coarsening, ExecutableLoader, ExecutableParameters, Loca
 use crate::vm::ModuleState;
 use crate::{Error, Result, processor};
 
-/// Returns a binding of a dispatch.
+/// Returns a reference to a binding of a dispatch, for kernels that take references.
 ///
 /// # Errors
 /// OUT_OF_RANGE if there is none of that number.
-#[inline]
 pub fn binding(bindings: &[Ref], ordinal: u32) -> Result<&Ref> {
     bindings.get(ordinal as usize).ok_or_else(|| no_binding(ordinal, bindings.len()))
 }
@@ -64,7 +63,9 @@ pub fn multiversioned_kernel<const TARGET_FEATURES: u8, K: MultiversionedKernel>
 
 impl Executable {
     fn kernel(&self, export: u32) -> Option<&ExportedKernel> {
-        self.kernels.iter().find(|kernel| kernel.export == export)
+        // Most often, all exports are kernels.
+        let at = self.kernels.get(export as usize).filter(|kernel| kernel.export == export);
+        at.or_else(|| self.kernels.iter().find(|kernel| kernel.export == export))
     }
 }
 
@@ -78,6 +79,10 @@ impl CompiledKernels for Executable {
     ) -> Result<()> {
         let kernel = self.kernel(export).ok_or_else(|| Error::internal("an export that is not a kernel"))?;
         (kernel.function)(state.downcast()?, stack, workgroups)
+    }
+
+    fn takes_references(&self, export: u32) -> bool {
+        self.kernel(export).is_none_or(|kernel| kernel.takes_references)
     }
 
     fn read_only_bindings(&self, export: u32) -> u64 {

@@ -25,11 +25,11 @@
 //!
 //! `i32`, `i64`, `f32`, `f64`, and [`Ref`]. Arithmetic is in [`semantics`]. An operation on references is a function with the
 //! instruction's name, with `_` for `.`: [`buffer_load_i8_u`], [`list_get_ref`], [`cmp_eq_ref`]. These functions take
-//! references as `&Ref`, numbers as VM values, and types as [`ValueType`]; those that allocate memory take the stack.
+//! references as `&Ref`, operands of dispatches also as `&Memory`, numbers as VM values, and types as [`ValueType`]; those that allocate memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
 //! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`elements_of`] checks the
-//! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
+//! bounds and borrows the elements ([`Memory::grid`] and [`Memory::grid_mut`]), [`is_within`] checks that indices do not wrap, and
 //! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
 //! numbers of what raced. [`contract`] runs sums of products in place of their loops, with all checks of its own. [`strips`] calls
 //! a function for vectors of a loop's iterations.
@@ -109,8 +109,8 @@ pub use crate::session::{
 #[cfg(feature = "std")]
 pub use crate::session::{SessionBuilder, natives};
 pub use crate::vm::{
-    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Gather, Grid, GridMut, Limits, List, Misses, Module,
-    Native, NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Gather, Grid, GridMut, Limits, List, Memory, Misses,
+    Module, Native, NoElements, Ref, RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
@@ -140,7 +140,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 25;
+pub const VERSION: u32 = 26;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

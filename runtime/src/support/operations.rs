@@ -1,7 +1,7 @@
 //! Instructions on references, under their names.
 
 use super::description::Description;
-use crate::vm::{Buffer, List, Ref, Stack, Traced, Value, ValueType, failure, trace};
+use crate::vm::{Buffer, HasMemory, List, Memory, Ref, Stack, Traced, Value, ValueType, failure, trace};
 use crate::{Error, Result};
 
 /// Checks that a reference is null or of a type.
@@ -126,8 +126,8 @@ macro_rules! loads {
         /// # Errors
         /// OUT_OF_RANGE; INVALID_ARGUMENT if the reference is null or not a buffer.
         #[inline(always)]
-        pub fn $name(buffer: &Ref, element: i64) -> Result<$type> {
-            let $bits = buffer.buffer()?.load::<$scalar>(element as u64)?;
+        pub fn $name(buffer: &impl HasMemory, element: i64) -> Result<$type> {
+            let $bits = buffer.expect_memory()?.load::<$scalar>(element as u64)?;
             Ok($value)
         })*
     };
@@ -151,8 +151,8 @@ macro_rules! stores {
         /// OUT_OF_RANGE; PERMISSION_DENIED where the buffer is read-only; INVALID_ARGUMENT where the reference is null or no
         /// buffer.
         #[inline(always)]
-        pub fn $store(buffer: &Ref, element: i64, $value: $type) -> Result<()> {
-            buffer.buffer()?.store::<$scalar>(element as u64, $bits)
+        pub fn $store(buffer: &impl HasMemory, element: i64, $value: $type) -> Result<()> {
+            buffer.expect_memory()?.store::<$scalar>(element as u64, $bits)
         }
 
         /// Fills elements of a buffer.
@@ -160,8 +160,8 @@ macro_rules! stores {
         /// # Errors
         /// As above.
         #[inline]
-        pub fn $fill(buffer: &Ref, element: i64, length: i64, $value: $type) -> Result<()> {
-            buffer.buffer()?.fill::<$scalar>(element as u64, length as u64, $bits)
+        pub fn $fill(buffer: &impl HasMemory, element: i64, length: i64, $value: $type) -> Result<()> {
+            buffer.expect_memory()?.fill::<$scalar>(element as u64, length as u64, $bits)
         })*
     };
 }
@@ -188,19 +188,19 @@ pub fn buffer_alloc(stack: &Stack, length: i64, alignment: i32) -> Result<Ref> {
 /// # Errors
 /// INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline(never)]
-pub fn buffer_clear(buffer: &Ref) -> Result<()> {
-    let buffer = buffer.buffer()?;
-    buffer.fill(0, buffer.length(), 0u8)
+pub fn buffer_clear(buffer: &impl HasMemory) -> Result<()> {
+    let memory = buffer.expect_memory()?;
+    memory.fill(0, memory.length(), 0u8)
 }
 
 /// Copies a range of bytes of a buffer to a new buffer.
 ///
 /// # Errors
-/// Those of [`Buffer::clone_range`]; INVALID_ARGUMENT if the reference is null or not a buffer.
+/// Those of [`Memory::clone_range`]; INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
-pub fn buffer_clone(stack: &Stack, buffer: &Ref, offset: i64, length: i64, alignment: i32) -> Result<Ref> {
+pub fn buffer_clone(stack: &Stack, buffer: &impl HasMemory, offset: i64, length: i64, alignment: i32) -> Result<Ref> {
     let budget = Some(&stack.limits().ledger);
-    buffer.buffer()?.clone_range(offset as u64, length as u64, alignment as u32, budget).map(Ref::Buffer)
+    buffer.expect_memory()?.clone_range(offset as u64, length as u64, alignment as u32, budget).map(Ref::Buffer)
 }
 
 /// Returns the length of a buffer in bytes.
@@ -208,37 +208,49 @@ pub fn buffer_clone(stack: &Stack, buffer: &Ref, offset: i64, length: i64, align
 /// # Errors
 /// INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
-pub fn buffer_length(buffer: &Ref) -> Result<i64> {
-    Ok(buffer.buffer()?.length() as i64)
+pub fn buffer_length(buffer: &impl HasMemory) -> Result<i64> {
+    Ok(buffer.expect_memory()?.length() as i64)
 }
 
 /// Copies bytes between buffers.
 ///
 /// # Errors
-/// Those of [`Buffer::copy`]; INVALID_ARGUMENT if a reference is null or not a buffer.
+/// Those of [`Memory::copy`]; INVALID_ARGUMENT if a reference is null or not a buffer.
 #[inline]
-pub fn buffer_copy(source: &Ref, source_offset: i64, target: &Ref, target_offset: i64, length: i64) -> Result<()> {
-    let (source, target) = (source.buffer()?, target.buffer()?);
-    Buffer::copy(source, source_offset as u64, target, target_offset as u64, length as u64)
+pub fn buffer_copy(
+    source: &impl HasMemory,
+    source_offset: i64,
+    target: &impl HasMemory,
+    target_offset: i64,
+    length: i64,
+) -> Result<()> {
+    let (source, target) = (source.expect_memory()?, target.expect_memory()?);
+    Memory::copy(source, source_offset as u64, target, target_offset as u64, length as u64)
 }
 
 /// Returns 1 if ranges of two buffers contain the same bytes, otherwise 0.
 ///
 /// # Errors
-/// Those of [`Buffer::equal`]; INVALID_ARGUMENT if a reference is null or not a buffer.
+/// Those of [`Memory::equal`]; INVALID_ARGUMENT if a reference is null or not a buffer.
 #[inline]
-pub fn buffer_compare(left: &Ref, left_offset: i64, right: &Ref, right_offset: i64, length: i64) -> Result<i32> {
-    let (left, right) = (left.buffer()?, right.buffer()?);
-    Buffer::equal(left, left_offset as u64, right, right_offset as u64, length as u64).map(i32::from)
+pub fn buffer_compare(
+    left: &impl HasMemory,
+    left_offset: i64,
+    right: &impl HasMemory,
+    right_offset: i64,
+    length: i64,
+) -> Result<i32> {
+    let (left, right) = (left.expect_memory()?, right.expect_memory()?);
+    Memory::equal(left, left_offset as u64, right, right_offset as u64, length as u64).map(i32::from)
 }
 
 /// Returns the hash of a range of bytes of a buffer.
 ///
 /// # Errors
-/// Those of [`Buffer::hash`]; INVALID_ARGUMENT if the reference is null or not a buffer.
+/// Those of [`Memory::hash`]; INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
-pub fn buffer_hash(buffer: &Ref, offset: i64, length: i64) -> Result<i64> {
-    buffer.buffer()?.hash(offset as u64, length as u64)
+pub fn buffer_hash(buffer: &impl HasMemory, offset: i64, length: i64) -> Result<i64> {
+    buffer.expect_memory()?.hash(offset as u64, length as u64)
 }
 
 /// Allocates a list with a capacity.

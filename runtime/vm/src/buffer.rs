@@ -11,9 +11,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, Ordering};
 
 mod allocation;
 mod block;
@@ -21,6 +21,7 @@ mod contraction;
 mod elements;
 mod layouts;
 pub(crate) mod lines;
+mod memory;
 mod region;
 mod scalar;
 mod sip_hash;
@@ -31,6 +32,7 @@ pub use contraction::{Computed, Contract, Extended, One, View};
 pub use elements::{Element, Gather, Grid, GridMut, Misses, Number, keep_iteration_order, settle_memory, settled};
 pub(crate) use elements::{elements_of, is_element};
 pub use layouts::ConstantBytes;
+pub use memory::{HasMemory, Memory};
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;
 
@@ -41,8 +43,6 @@ use super::{array, guest};
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
 use layouts::Layouts;
-use scalar::sealed;
-use sip_hash::SipState;
 
 /// The largest alignment that a program can ask for, in bytes.
 const MAX_ALIGNMENT: usize = 4096;
@@ -134,7 +134,7 @@ impl Buffer {
         mutable: bool,
         charge: SharedCharge,
     ) -> Result<Arc<Buffer>> {
-        let data = NonNull::new(source.address(offset, length, 1)?).unwrap_or(source.data);
+        let data = NonNull::new(source.memory().address(offset, length, 1)?).unwrap_or(source.data);
         let root = match &source.storage {
             Storage::Part(root, _) => root,
             _ => source,
@@ -193,14 +193,15 @@ impl Buffer {
         }
     }
 
-    /// Returns which bytes of a constant are those from an address in the buffer on.
-    fn constant_at(&self, address: *const u8) -> Option<ConstantBytes> {
-        match self.storage {
-            Storage::Borrowed(Some(constant)) => {
-                Some(constant.moved(address.addr().wrapping_sub(self.data.as_ptr().addr())))
-            }
+    /// Its memory, for accesses.
+    #[inline(always)]
+    #[must_use]
+    pub fn memory(&self) -> Memory<'_> {
+        let constant = match self.storage {
+            Storage::Borrowed(constant) => constant,
             _ => None,
-        }
+        };
+        Memory { data: self.data, length: self.length, mutable: self.mutable, constant, buffer: PhantomData }
     }
 
     /// Drops a share of a buffer. If it is the last one of a pool's buffer, the buffer returns to the pool as it is.
@@ -312,51 +313,13 @@ impl Buffer {
         })
     }
 
-    #[inline(always)]
-    fn address(&self, element: u64, count: u64, size: u64) -> Result<*mut u8> {
-        // Elements, not bytes: `element + count` and the product may overflow.
-        match element.checked_add(count).and_then(|end| end.checked_mul(size)) {
-            // SAFETY: `element * size` is at most the length, hence inside of the allocation or one past its end.
-            Some(end) if end <= self.length as u64 => Ok(unsafe { self.data.as_ptr().add((element * size) as usize) }),
-            _ => Err(self.out_of_bounds(element, count, size)),
-        }
-    }
-
-    /// As `address` of one element, for the inner loops: one comparison.
-    #[inline(always)]
-    fn element<T>(&self, element: u64) -> Result<*mut u8> {
-        if element < (self.length / size_of::<T>()) as u64 {
-            // SAFETY: the element ends within the length, hence inside of the allocation.
-            Ok(unsafe { self.data.as_ptr().add(element as usize * size_of::<T>()) })
-        } else {
-            Err(self.out_of_bounds(element, 1, size_of::<T>() as u64))
-        }
-    }
-
-    #[inline(always)]
-    fn address_mut(&self, element: u64, count: u64, size: u64) -> Result<*mut u8> {
-        if !self.mutable {
-            return Err(read_only());
-        }
-        self.address(element, count, size)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn out_of_bounds(&self, element: u64, count: u64, size: u64) -> Error {
-        Error::out_of_range(alloc::format!(
-            "access to {count} elements of {size} bytes at element {element} of a buffer of {} bytes",
-            self.length
-        ))
-    }
-
     /// Loads the scalar at the given index, in elements.
     ///
     /// # Errors
     /// OUT_OF_RANGE.
     #[inline(always)]
     pub fn load<T: Scalar>(&self, element: u64) -> Result<T> {
-        Ok(T::load(sealed::Address(self.element::<T>(element)?)))
+        self.memory().load(element)
     }
 
     /// Stores a scalar at the given index, in elements.
@@ -365,11 +328,7 @@ impl Buffer {
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     #[inline(always)]
     pub fn store<T: Scalar>(&self, element: u64, value: T) -> Result<()> {
-        if !self.mutable {
-            return Err(read_only());
-        }
-        T::store(sealed::Address(self.element::<T>(element)?), value);
-        Ok(())
+        self.memory().store(element, value)
     }
 
     /// Stores `count` times the same scalar, from the given index on, in elements.
@@ -377,9 +336,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     pub fn fill<T: Scalar>(&self, element: u64, count: u64, value: T) -> Result<()> {
-        let start = self.address_mut(element, count, size_of::<T>() as u64)?;
-        value.repeat(sealed::Address(start), count as usize);
-        Ok(())
+        self.memory().fill(element, count, value)
     }
 
     /// Copies scalars out, as many as the target has, from the given index on, in elements.
@@ -388,7 +345,7 @@ impl Buffer {
     /// OUT_OF_RANGE.
     #[inline]
     pub fn load_slice<T: Scalar>(&self, element: u64, target: &mut [T]) -> Result<()> {
-        let source = self.address(element, target.len() as u64, size_of::<T>() as u64)?;
+        let source = self.memory().address(element, target.len() as u64, size_of::<T>() as u64)?;
         let bytes = size_of_val(target);
         // SAFETY: the range was checked; the caller's slice is exclusive; all bit patterns are values of a scalar.
         unsafe { guest::copy(source, target.as_mut_ptr().cast(), bytes) };
@@ -401,7 +358,7 @@ impl Buffer {
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     #[inline]
     pub fn store_slice<T: Scalar>(&self, element: u64, source: &[T]) -> Result<()> {
-        let target = self.address_mut(element, source.len() as u64, size_of::<T>() as u64)?;
+        let target = self.memory().address_mut(element, source.len() as u64, size_of::<T>() as u64)?;
         // SAFETY: the range was checked, and the source is borrowed: no memory that a buffer may write is ever borrowed.
         unsafe { guest::copy(source.as_ptr().cast(), target, size_of_val(source)) };
         Ok(())
@@ -412,7 +369,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        let source = self.address(offset, target.len() as u64, 1)?;
+        let source = self.memory().address(offset, target.len() as u64, 1)?;
         // SAFETY: the range was checked; the caller's slice is exclusive.
         unsafe { guest::copy(source, target.as_mut_ptr(), target.len()) };
         Ok(())
@@ -423,7 +380,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
-        let target = self.address_mut(offset, source.len() as u64, 1)?;
+        let target = self.memory().address_mut(offset, source.len() as u64, 1)?;
         // SAFETY: as in `store_slice`.
         unsafe { guest::copy(source.as_ptr(), target, source.len()) };
         Ok(())
@@ -434,11 +391,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE, PERMISSION_DENIED where the target is read-only.
     pub fn copy(source: &Buffer, source_offset: u64, target: &Buffer, target_offset: u64, length: u64) -> Result<()> {
-        let from = source.address(source_offset, length, 1)?;
-        let to = target.address_mut(target_offset, length, 1)?;
-        // SAFETY: both ranges were checked, and they may overlap.
-        unsafe { guest::copy(from, to, length as usize) };
-        Ok(())
+        Memory::copy(source.memory(), source_offset, target.memory(), target_offset, length)
     }
 
     /// True where the two ranges hold the same bytes; offsets and length in bytes.
@@ -446,14 +399,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE.
     pub fn equal(lhs: &Buffer, lhs_offset: u64, rhs: &Buffer, rhs_offset: u64, length: u64) -> Result<bool> {
-        let lhs = lhs.address(lhs_offset, length, 1)?;
-        let rhs = rhs.address(rhs_offset, length, 1)?;
-        // Atomic, as the answer decides where the program goes on.
-        // SAFETY: both ranges were checked, bytes have no alignment, and memory that another thread may write meanwhile is never
-        // borrowed as plain bytes.
-        let byte =
-            |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
-        Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
+        Memory::equal(lhs.memory(), lhs_offset, rhs.memory(), rhs_offset, length)
     }
 
     /// SipHash-2-4 of a range, with the key that `vm.buffer.hash` fixes; offset and length in bytes.
@@ -461,19 +407,7 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE.
     pub fn hash(&self, offset: u64, length: u64) -> Result<i64> {
-        let start = self.address(offset, length, 1)?;
-        let mut state = SipState::new();
-        let words = length as usize / 8;
-        for word in 0..words {
-            // SAFETY: the range was checked in the line above, and the word is within it.
-            let word = unsafe { start.add(word * 8) };
-            state.absorb(u64::from_le(u64::load(sealed::Address(word))));
-        }
-        let mut tail = [0; 8];
-        let (rest, _) = tail.split_at_mut(length as usize % 8);
-        self.read(offset + words as u64 * 8, rest)?;
-        state.absorb(length << 56 | u64::from_le_bytes(tail));
-        Ok(state.finish() as i64)
+        self.memory().hash(offset, length)
     }
 
     /// A mutable copy of a range; offset and length in bytes.
@@ -487,16 +421,8 @@ impl Buffer {
         alignment: u32,
         ledger: Option<&Ledger>,
     ) -> Result<Arc<Buffer>> {
-        self.address(offset, length, 1)?;
-        let copy = Buffer::zeroed(length, alignment, ledger)?;
-        Buffer::copy(self, offset, &copy, 0, length)?;
-        Ok(copy)
+        self.memory().clone_range(offset, length, alignment, ledger)
     }
-}
-
-#[cold]
-fn read_only() -> Error {
-    Error::permission_denied("buffer is read-only and cannot be written to")
 }
 
 impl Drop for Buffer {

@@ -84,8 +84,8 @@ pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{
-    Buffer, Computed, ConstantBytes, Contract, Element, Extended, Gather, Grid, GridMut, Misses, Number, One, Scalar,
-    View, keep_iteration_order, settle_memory, settled,
+    Buffer, Computed, ConstantBytes, Contract, Element, Extended, Gather, Grid, GridMut, HasMemory, Memory, Misses,
+    Number, One, Scalar, View, keep_iteration_order, settle_memory, settled,
 };
 pub use byte_size::parse_byte_size;
 pub use call::{CallBuffer, CallReader, CallValues};

@@ -149,6 +149,18 @@ impl<'a, 'm> Unit<'a, 'm> {
         quote!(#unused #recursive)
     }
 
+    /// Whether a value is an operand of a dispatch that the kernel takes as memory.
+    fn is_memory(&self, value: Value) -> bool {
+        let takes_memory = self.facts.kernel.as_ref().is_some_and(|kernel| !kernel.takes_references);
+        let function = self.body.function;
+        takes_memory && function.ty(value) == Type::Ref && function.arguments().contains(&value)
+    }
+
+    /// The type of a parameter, or what it borrows.
+    fn parameter_type(&self, value: Value) -> TokenStream {
+        if self.is_memory(value) { quote!(support::Memory) } else { type_of(self.body.function.ty(value)) }
+    }
+
     /// The parameters of the function in Rust.
     fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<Parameter> {
         let parameter = |value: &Value| {
@@ -156,9 +168,10 @@ impl<'a, 'm> Unit<'a, 'm> {
             let is_used = emitter.scopes.is_used(*value) || emitter.uses_variables;
             Parameter {
                 name: if is_used { name.clone() } else { format_ident!("_{}", name) },
-                ty: type_of(self.body.function.ty(*value)),
+                ty: self.parameter_type(*value),
                 is_mutable: emitter.uses_variables,
                 is_borrowed: self.body.is_borrowed(*value),
+                has_lifetime: self.is_memory(*value),
             }
         };
         self.body.function.arguments().iter().map(parameter).collect()
@@ -187,9 +200,10 @@ impl<'a, 'm> Unit<'a, 'm> {
         let location = emitter.location();
         let parameter = |(value, moved): &(Value, bool)| Parameter {
             name: names[value.index()].clone(),
-            ty: type_of(function.ty(*value)),
+            ty: self.parameter_type(*value),
             is_mutable: false,
             is_borrowed: function.ty(*value) == Type::Ref && !moved,
+            has_lifetime: self.is_memory(*value),
         };
         let parameters: Vec<Parameter> = outlined.inputs.iter().map(parameter).collect();
         // Constants are borrowed from the state.

@@ -16,6 +16,8 @@ pub(super) struct Parameter {
     pub(super) ty: TokenStream,
     pub(super) is_mutable: bool,
     pub(super) is_borrowed: bool,
+    /// The type takes a lifetime: that of the borrow.
+    pub(super) has_lifetime: bool,
 }
 
 impl Parameter {
@@ -29,7 +31,8 @@ impl Parameter {
     /// Its declaration in a function that only passes it on.
     pub(super) fn unchanged(&self) -> TokenStream {
         let (name, borrow, ty) = (&self.name, self.borrow(), &self.ty);
-        quote!(#name: #borrow #ty)
+        let lifetime = self.has_lifetime.then(|| quote!(<'_>));
+        quote!(#name: #borrow #ty #lifetime)
     }
 
     /// The `&` of a borrowed parameter.
@@ -68,9 +71,10 @@ impl Multiversioned<'_> {
             patterns.push(name.clone());
             names.push(name);
         }
-        for Parameter { name, ty, is_mutable, is_borrowed } in parameters {
+        for Parameter { name, ty, is_mutable, is_borrowed, has_lifetime } in parameters {
             let mutable = is_mutable.then(|| quote!(mut));
-            types.push(if *is_borrowed { quote!(&'a #ty) } else { ty.clone() });
+            let lifetime = has_lifetime.then(|| quote!(<'a>));
+            types.push(if *is_borrowed { quote!(&'a #ty #lifetime) } else { ty.clone() });
             patterns.push(quote!(#mutable #name));
             names.push(quote!(#name));
         }

@@ -124,6 +124,7 @@ pub(super) fn parameters() -> [Parameter; 3] {
         ty: format_ident!("{ty}").to_token_stream(),
         is_mutable: false,
         is_borrowed: false,
+        has_lifetime: false,
     })
 }
 

@@ -3,12 +3,14 @@ pub static KERNELS: &[support::ExportedKernel] = &[
     support::ExportedKernel {
         export: 0,
         function: |_state, _stack, workgroups| {
+            let local_memory = &workgroups.local_memory();
+            let constants = &workgroups.constants();
+            let binding_0 = &workgroups.binding(0)?;
+            let binding_1 = &workgroups.binding(1)?;
+            let binding_2 = &workgroups.binding(2)?;
             workgroups
                 .run(
                     &mut |
-                        local_memory,
-                        constants,
-                        bindings,
                         [workgroup_x,
                         workgroup_y,
                         workgroup_z,
@@ -20,29 +22,25 @@ pub static KERNELS: &[support::ExportedKernel] = &[
                         count_z,
                         ],
                         _workgroups|
-                    {
-                        let binding_0 = support::binding(bindings, 0)?;
-                        let binding_1 = support::binding(bindings, 1)?;
-                        let binding_2 = support::binding(bindings, 2)?;
-                        simple_mul_dispatch_0_elementwise_4_f32(
-                            local_memory,
-                            constants,
-                            binding_0,
-                            binding_1,
-                            binding_2,
-                            workgroup_x,
-                            workgroup_y,
-                            workgroup_z,
-                            size_x,
-                            size_y,
-                            size_z,
-                            count_x,
-                            count_y,
-                            count_z,
-                        )
-                    },
+                    simple_mul_dispatch_0_elementwise_4_f32(
+                        local_memory,
+                        constants,
+                        binding_0,
+                        binding_1,
+                        binding_2,
+                        workgroup_x,
+                        workgroup_y,
+                        workgroup_z,
+                        size_x,
+                        size_y,
+                        size_z,
+                        count_x,
+                        count_y,
+                        count_z,
+                    ),
                 )
         },
+        takes_references: false,
         read_only_bindings: 3,
         coarsening: support::Coarsening::NONE,
     },
@@ -50,11 +48,11 @@ pub static KERNELS: &[support::ExportedKernel] = &[
 
 /// `@simple_mul_dispatch_0_elementwise_4_f32`
 pub fn simple_mul_dispatch_0_elementwise_4_f32(
-    local_memory: &Ref,
-    constants: &Ref,
-    binding_0: &Ref,
-    binding_1: &Ref,
-    binding_2: &Ref,
+    local_memory: &support::Memory<'_>,
+    constants: &support::Memory<'_>,
+    binding_0: &support::Memory<'_>,
+    binding_1: &support::Memory<'_>,
+    binding_2: &support::Memory<'_>,
     _workgroup_x: i32,
     _workgroup_y: i32,
     _workgroup_z: i32,
@@ -80,7 +78,13 @@ use ::incarnate::runtime::support::{
 
 /// A nest of `simple_mul_dispatch_0_elementwise_4_f32`.
 #[inline(never)]
-pub fn nest_0(here: Here, at: u32, r3: &Ref, r5: &Ref, r8: &Ref) -> Result<()> {
+pub fn nest_0(
+    here: Here,
+    at: u32,
+    r3: &support::Memory<'_>,
+    r5: &support::Memory<'_>,
+    r8: &support::Memory<'_>,
+) -> Result<()> {
     let mut v1: i64 = 0;
     'l0: {
         let count0: usize = 4;

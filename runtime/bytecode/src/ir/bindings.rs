@@ -57,6 +57,22 @@ impl Function {
         self.replace(&replacements);
         Some(bindings)
     }
+
+    /// Whether references among the arguments are used for nothing but to access memory.
+    #[must_use]
+    pub fn only_accesses_memory_of_arguments(&self) -> bool {
+        let is_reference = |value: Value| self.ty(value) == Type::Ref && self.arguments().contains(&value);
+        let mut is_accessed = true;
+        for block in &self.blocks {
+            for inst in &block.instructions {
+                if !inst.op.accesses_memory() {
+                    inst.op.visit(|operand| is_accessed &= !is_reference(operand.value()));
+                }
+            }
+            block.terminator.visit_values(|value| is_accessed &= !is_reference(value));
+        }
+        is_accessed
+    }
 }
 
 /// Returns a bit set of the bindings whose elements a kernel reads and does not write; `list` is the index of the argument that holds

@@ -454,6 +454,22 @@ impl Op {
         }
     }
 
+    /// Whether its references are those to buffers whose memory it accesses.
+    #[must_use]
+    pub const fn accesses_memory(&self) -> bool {
+        matches!(
+            self,
+            Op::BufferLoad { .. }
+                | Op::BufferStore { .. }
+                | Op::BufferFill { .. }
+                | Op::BufferLength { .. }
+                | Op::BufferCopy { .. }
+                | Op::BufferCompare { .. }
+                | Op::BufferHash { .. }
+                | Op::BufferClone { .. }
+        )
+    }
+
     /// Returns true if the instruction has no effects besides its results.
     #[must_use]
     pub fn is_pure(&self) -> bool {

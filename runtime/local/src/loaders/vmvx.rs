@@ -18,8 +18,9 @@
 //!
 //! # Bindings are borrowed
 //!
-//! The memory of bindings is valid until the dispatch returns, but a kernel could store a buffer over it in a global.
-//! So after the kernels the worker checks that it owns the only references to the buffers that it created. If it does
+//! The memory of bindings is valid until the dispatch returns. Translated kernels take [`Memory`], which nobody can keep for longer. Where a
+//! kernel takes references to buffers, as interpreted ones do and those that compare, pass or store references, it could store one in a global.
+//! So after such kernels the worker checks that it owns the only references to the buffers that it created. If it does
 //! not, it drops the context while the memory is still valid, and the dispatch fails. References that remain inside the
 //! program are unreachable: its frames ended with the call, and its globals with the context.
 
@@ -31,7 +32,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::ptr;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::bytecode::executable_format::VMVX;
 use crate::bytecode::{Archive, Contents, Module as BytecodeFile, VerifiedModule, ir};
@@ -39,7 +40,7 @@ use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Fuel, Invocation, Limits, Linkage, List,
-    Module, ModuleState, Program, Ref, Stack, Value, ValueType,
+    Memory, Module, ModuleState, Program, Ref, Stack, Value, ValueType,
 };
 use crate::vmvx;
 use crate::{Coarsening, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
@@ -133,6 +134,9 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
         workgroups: &mut Workgroups<'_>,
     ) -> Result<()>;
 
+    /// Whether a kernel takes references to buffers: [`Workgroups::references`]. Others take [`Memory`].
+    fn takes_references(&self, export: u32) -> bool;
+
     /// Returns a bit set of the bindings that a kernel is known to only read. Writes to them fail if they would be
     /// visible.
     fn read_only_bindings(&self, export: u32) -> u64;
@@ -155,9 +159,14 @@ pub struct VmvxExecutable {
     functions: Vec<FunctionInfo>,
     /// The export of each kernel.
     exports: Vec<u32>,
-    /// The contexts of idle workers. A slot is accessed by `try_lock` only, never waited for.
-    idle: Box<[Mutex<Option<Box<VmvxWorker>>>]>,
+    /// For each kernel, whether it takes references to buffers.
+    takes_references: Vec<bool>,
+    /// The contexts of workers, locked while kernels run. No thread waits for a slot.
+    workers: Box<[Mutex<Option<Box<VmvxWorker>>>]>,
 }
+
+/// A locked slot of a worker.
+type Slot<'a> = MutexGuard<'a, Option<Box<VmvxWorker>>>;
 
 impl VmvxExecutable {
     /// Creates an executable from a module whose exports are kernels.
@@ -209,12 +218,25 @@ impl VmvxExecutable {
             )));
         }
         let program = Program::link(alloc::vec![library, module])?;
-        let idle = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
-        let executable =
-            VmvxExecutable { program, compiled, limits, constants: constants.into(), functions, exports, idle };
+        let takes_references =
+            exports.iter().map(|export| compiled.is_none_or(|kernels| kernels.takes_references(*export)));
+        let takes_references = takes_references.collect();
+        let workers = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
+        let mut executable = VmvxExecutable {
+            program,
+            compiled,
+            limits,
+            constants: constants.into(),
+            functions,
+            exports,
+            takes_references,
+            workers,
+        };
         // Reports an error of the initialiser here. The worker is kept for the first dispatch.
         let worker = executable.create_worker()?;
-        executable.return_worker(0, worker);
+        if let Some(Ok(slot)) = executable.workers.first_mut().map(Mutex::get_mut) {
+            *slot = Some(worker);
+        }
         Ok(executable)
     }
 
@@ -248,27 +270,40 @@ impl VmvxExecutable {
         }))
     }
 
-    fn take_worker(&self, hint: usize) -> Result<Box<VmvxWorker>> {
-        let idle = self.slots(hint).find_map(|slot| slot.try_lock().ok()?.take());
-        idle.map_or_else(|| self.create_worker(), Ok)
-    }
-
-    fn return_worker(&self, hint: usize, worker: Box<VmvxWorker>) {
-        let mut worker = Some(worker);
-        for slot in self.slots(hint) {
-            if let Ok(mut slot) = slot.try_lock()
-                && slot.is_none()
-            {
-                *slot = worker.take();
-                return;
-            }
+    /// Runs kernels with a worker that no other thread uses: most often the one that this thread used last. `run` returns whether the worker
+    /// is kept.
+    #[inline]
+    fn with_worker<R>(&self, hint: usize, run: impl FnOnce(&mut VmvxWorker) -> (R, bool)) -> Result<R> {
+        let mut slot = match self.workers.get(hint % KEPT_WORKERS).and_then(try_lock) {
+            Some(slot) => Some(slot),
+            None => self.workers.iter().find_map(try_lock),
+        };
+        let mut own = None;
+        let place: &mut Option<Box<VmvxWorker>> = slot.as_deref_mut().unwrap_or(&mut own);
+        let worker = match place {
+            Some(worker) => worker,
+            None => place.insert(self.create_worker()?),
+        };
+        let (result, is_kept) = run(worker);
+        if !is_kept {
+            *place = None;
         }
+        Ok(result)
     }
+}
 
-    /// Returns all slots, the one that this worker probably used last first.
-    fn slots(&self, hint: usize) -> impl Iterator<Item = &Mutex<Option<Box<VmvxWorker>>>> {
-        let (before, from) = self.idle.split_at(hint % KEPT_WORKERS);
-        from.iter().chain(before)
+/// Locks a slot that no thread uses. The worker of a thread that panicked is dropped.
+#[inline]
+fn try_lock(slot: &Mutex<Option<Box<VmvxWorker>>>) -> Option<Slot<'_>> {
+    match slot.try_lock() {
+        Ok(slot) => Some(slot),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(poisoned)) => {
+            slot.clear_poison();
+            let mut slot = poisoned.into_inner();
+            *slot = None;
+            Some(slot)
+        }
     }
 }
 
@@ -347,22 +382,49 @@ impl LocalExecutable for VmvxExecutable {
         if Cursor::new(arguments.workgroup_count, workgroups.clone())?.is_none() {
             return Ok(());
         }
-        let hint = worker.processor_id as usize;
-        let mut state = self.take_worker(hint)?;
-        // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
-        // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
-        unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) };
-        let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
-        let result = listed.and_then(|()| state.run((function, info.coarsening), arguments, workgroups, worker.fuel));
-        state.invocation.trim();
-        if state.reclaim() {
-            self.return_worker(hint, state);
-            return result.context(|| format!("kernel `{}`", info.name));
-        }
-        // Dropped while the memory that its globals refer to is still valid; none of its code runs again.
-        drop(state);
-        result?;
-        Err(Error::failed_precondition(format!("kernel `{}` keeps a buffer beyond its dispatch", info.name)))
+        let takes_references = self.takes_references.get(function).is_none_or(|takes| *takes);
+        let local_memory = &mut worker.local_memory[..info.local_memory_size];
+        let operands = Operands { arguments, local_memory: (local_memory.as_mut_ptr(), local_memory.len()) };
+        let fuel = &mut *worker.fuel;
+        let function = (function, info.coarsening);
+        let result = self.with_worker(worker.processor_id as usize, |state| {
+            if !takes_references {
+                let result = state.run(function, &operands, workgroups, fuel);
+                state.invocation.trim();
+                return (result, true);
+            }
+            // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
+            // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
+            unsafe { state.borrow(&operands) };
+            let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
+            let result = listed.and_then(|()| state.run(function, &operands, workgroups, fuel));
+            state.invocation.trim();
+            match state.reclaim() {
+                true => (result, true),
+                // The worker is dropped while the memory that its globals refer to is still valid; none of its code runs again.
+                false => (result.and_then(|()| Err(kept())), false),
+            }
+        })?;
+        result.context(|| format!("kernel `{}`", info.name))
+    }
+}
+
+#[cold]
+fn kept() -> Error {
+    Error::failed_precondition("the kernel keeps a buffer beyond its dispatch")
+}
+
+/// The operands of a dispatch: valid until it returns.
+struct Operands<'a> {
+    arguments: &'a DispatchArguments<'a>,
+    local_memory: (*mut u8, usize),
+}
+
+impl Operands<'_> {
+    /// The memory of the constants, for reads.
+    fn constants(&self) -> (*mut u8, usize) {
+        let constants = self.arguments.constants;
+        (constants.as_ptr().cast_mut().cast(), size_of_val(constants))
     }
 }
 
@@ -393,9 +455,9 @@ impl VmvxWorker {
     /// # Safety
     /// The memory, and constants that it has the bytes of, must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was
     /// dropped.
-    unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) {
-        let constants = (arguments.constants.as_ptr().cast_mut().cast(), size_of_val(arguments.constants), false);
-        let fixed = [(local_memory.as_mut_ptr(), local_memory.len(), true), constants];
+    unsafe fn borrow(&mut self, operands: &Operands<'_>) {
+        let (arguments, local_memory, constants) = (operands.arguments, operands.local_memory, operands.constants());
+        let fixed = [(local_memory.0, local_memory.1, true), (constants.0, constants.1, false)];
         let bindings = arguments.binding_pointers.iter().zip(arguments.binding_lengths).enumerate();
         let bindings = bindings.map(|(ordinal, (pointer, length))| {
             let read_only = ordinal >= 64 || arguments.read_only_bindings >> ordinal & 1 == 1;
@@ -442,18 +504,18 @@ impl VmvxWorker {
     fn run(
         &mut self,
         function: (usize, Coarsening),
-        arguments: &DispatchArguments<'_>,
+        operands: &Operands<'_>,
         mut workgroups: Range<u64>,
         fuel: &mut Fuel,
     ) -> Result<()> {
         if !fuel.is_limited() {
-            return self.run_part(function, arguments, workgroups);
+            return self.run_part(function, operands, workgroups);
         }
         loop {
             let part = workgroups.start..workgroups.end.min(workgroups.start.saturating_add(WORKGROUPS_PER_CHECK));
             workgroups.start = part.end;
             self.invocation.exchange_fuel(fuel);
-            let result = self.run_part(function, arguments, part);
+            let result = self.run_part(function, operands, part);
             self.invocation.exchange_fuel(fuel);
             result?;
             if workgroups.is_empty() {
@@ -467,19 +529,20 @@ impl VmvxWorker {
     fn run_part(
         &mut self,
         (function, coarsening): (usize, Coarsening),
-        arguments: &DispatchArguments<'_>,
+        operands: &Operands<'_>,
         workgroups: Range<u64>,
     ) -> Result<()> {
-        let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
+        let Some(cursor) = Cursor::new(operands.arguments.workgroup_count, workgroups)? else { return Ok(()) };
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
-        let mut workgroups = Workgroups { operands: &self.borrowed, coarsening, arguments, cursor };
+        let mut workgroups = Workgroups { operands, references: &self.borrowed, coarsening, cursor };
         if let Some((kernels, state)) = &self.compiled {
             return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
         let (call, invocation, list) = (&mut self.call, &mut self.invocation, Ref::from(self.list.clone()));
-        workgroups.run(&mut |local_memory, constants, _, numbers, _| {
+        let (local_memory, constants, _) = workgroups.references()?;
+        workgroups.run(&mut |numbers, _| {
             call.clear();
             [local_memory, constants, &list].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
@@ -516,22 +579,68 @@ fn sole(reference: &mut Ref) -> Option<&mut Buffer> {
     }
 }
 
-/// Calls a kernel with local memory, constants, bindings, the numeric arguments of its signature, and the number of workgroups that
-/// follow each other along x, the first of which is that of the arguments.
-type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Result<()>;
+/// Calls a kernel with the numeric arguments of its signature, and the number of workgroups that follow each other along x, the first of which
+/// is that of the arguments.
+type CallKernel<'k> = &'k mut dyn FnMut([i32; 9], i64) -> Result<()>;
 
 /// The workgroups of a dispatch that one worker runs, and their operands.
-#[derive(Debug)]
 pub struct Workgroups<'a> {
-    /// Local memory, constants, then the bindings.
-    operands: &'a [Ref],
+    operands: &'a Operands<'a>,
+    /// References to local memory, constants, then the bindings, for kernels that take references.
+    references: &'a [Ref],
     /// The workgroups along x of a call.
     coarsening: Coarsening,
-    arguments: &'a DispatchArguments<'a>,
     cursor: Cursor,
 }
 
-impl Workgroups<'_> {
+impl<'a> Workgroups<'a> {
+    /// The local memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn local_memory(&self) -> Memory<'a> {
+        let (address, length) = self.operands.local_memory;
+        // SAFETY: the caller of `dispatch` keeps the operands until it returns, and so do `Operands`, whose lifetime this is.
+        unsafe { Memory::borrowed(address, length, true, None) }
+    }
+
+    /// The constants of the dispatch, 32 bits each, read-only.
+    #[inline(always)]
+    #[must_use]
+    pub fn constants(&self) -> Memory<'a> {
+        let (address, length) = self.operands.constants();
+        // SAFETY: as in `local_memory`.
+        unsafe { Memory::borrowed(address, length, false, None) }
+    }
+
+    /// A binding.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if there is none of that number.
+    #[inline(always)]
+    pub fn binding(&self, ordinal: u32) -> Result<Memory<'a>> {
+        let (arguments, index) = (self.operands.arguments, ordinal as usize);
+        let bound = (arguments.binding_pointers.get(index), arguments.binding_lengths.get(index));
+        let (Some(address), Some(length)) = bound else {
+            return Err(no_binding(ordinal, arguments.binding_pointers.len()));
+        };
+        let is_read_only = index >= 64 || arguments.read_only_bindings >> index & 1 == 1;
+        let constant = arguments.binding_constants.get(index).copied().flatten();
+        // SAFETY: as in `local_memory`, and promised of constants by the caller of `dispatch`.
+        Ok(unsafe { Memory::borrowed(address.0, *length, !is_read_only, constant) })
+    }
+
+    /// References to the local memory, the constants, and the bindings, for a kernel that is known to
+    /// [take references](CompiledKernels::takes_references).
+    ///
+    /// # Errors
+    /// INTERNAL for other kernels.
+    pub fn references(&self) -> Result<(&'a Ref, &'a Ref, &'a [Ref])> {
+        match self.references {
+            [local_memory, constants, bindings @ ..] => Ok((local_memory, constants, bindings)),
+            _ => Err(Error::internal("workgroups without references to their operands")),
+        }
+    }
+
     /// Creates the list of bindings, for kernels that do more with it than to take bindings.
     ///
     /// # Errors
@@ -539,12 +648,12 @@ impl Workgroups<'_> {
     #[cold]
     pub fn list(&self) -> Result<Ref> {
         let list = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
-        fill(&list, self.operands)?;
+        fill(&list, self.references)?;
         Ok(Ref::from(list))
     }
 
-    /// Calls a kernel until all workgroups have run: with local memory, constants, bindings, the numeric arguments of its signature, which
-    /// are those of the first workgroup of the call, and the number of workgroups, which is one unless the kernel is coarsened.
+    /// Calls a kernel until all workgroups have run: with the numeric arguments of its signature, which are those of the first workgroup of the
+    /// call, and the number of workgroups, which is one unless the kernel is coarsened.
     ///
     /// # Errors
     /// Errors of the kernel.
@@ -557,15 +666,9 @@ impl Workgroups<'_> {
     /// # Errors
     /// Errors of the kernel.
     #[inline(always)]
-    pub fn run_inlined(
-        &mut self,
-        mut kernel: impl FnMut(&Ref, &Ref, &[Ref], [i32; 9], i64) -> Result<()>,
-    ) -> Result<()> {
-        let [local_memory, constants, bindings @ ..] = self.operands else {
-            return Err(Error::internal("workgroups without operands"));
-        };
-        let [size_x, size_y, size_z] = self.arguments.workgroup_size;
-        let [count_x, count_y, count_z] = self.arguments.workgroup_count;
+    pub fn run_inlined(&mut self, mut kernel: impl FnMut([i32; 9], i64) -> Result<()>) -> Result<()> {
+        let [size_x, size_y, size_z] = self.operands.arguments.workgroup_size;
+        let [count_x, count_y, count_z] = self.operands.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
             let mut numbers = [0; 9];
@@ -573,18 +676,34 @@ impl Workgroups<'_> {
                 *slot = number as i32;
             }
             let count = self.cursor.along_x(self.coarsening);
-            if let Err(error) = kernel(local_memory, constants, bindings, numbers, count.into()) {
-                let place = match count {
-                    1 => format!("workgroup {x},{y},{z}"),
-                    _ => format!("workgroups {x},{y},{z} to {},{y},{z}", x + (count - 1)),
-                };
-                return Err(error.context(place));
+            if let Err(error) = kernel(numbers, count.into()) {
+                return Err(of_workgroups(error, [x, y, z], count));
             }
             if !self.cursor.advance_along_x(count) {
                 return Ok(());
             }
         }
     }
+}
+
+impl fmt::Debug for Workgroups<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workgroups").field("cursor", &self.cursor).finish_non_exhaustive()
+    }
+}
+
+/// Says in which workgroups of a dispatch a kernel failed.
+#[cold]
+fn of_workgroups(error: Error, [x, y, z]: [u32; 3], count: u32) -> Error {
+    error.context(match count {
+        1 => format!("workgroup {x},{y},{z}"),
+        _ => format!("workgroups {x},{y},{z} to {},{y},{z}", x + (count - 1)),
+    })
+}
+
+#[cold]
+fn no_binding(ordinal: u32, count: usize) -> Error {
+    Error::out_of_range(format!("binding {ordinal} of a dispatch with {count}"))
 }
 
 #[cfg(test)]

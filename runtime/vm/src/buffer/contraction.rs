@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::elements::{Element, load};
 use super::layouts::{self, ConstantBytes};
+use super::memory::Memory;
 use super::region::{Reach, Region};
 use crate::Ref;
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
@@ -26,17 +27,17 @@ fn strided(loops: &[Loop], stride: Stride) -> impl Iterator<Item = (usize, i64)>
 /// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a, T> {
-    buffer: &'a Ref,
+    memory: Option<Memory<'a>>,
     base: i64,
     is_of_zeros: bool,
     element: core::marker::PhantomData<T>,
 }
 
 impl<'a, T: Element> View<'a, T> {
-    /// Names the elements of a buffer from `base` on.
+    /// Names the elements of a buffer's memory from `base` on. Without memory, contractions return false.
     #[must_use]
-    pub const fn new(buffer: &'a Ref, base: i64) -> View<'a, T> {
-        View { buffer, base, is_of_zeros: false, element: core::marker::PhantomData }
+    pub const fn new(memory: Option<Memory<'a>>, base: i64) -> View<'a, T> {
+        View { memory, base, is_of_zeros: false, element: core::marker::PhantomData }
     }
 
     /// Says that a contraction takes all elements for zeros, whatever is in memory, and writes all of them.
@@ -52,7 +53,7 @@ impl<'a, T: Element> View<'a, T> {
     }
 
     fn region(&self, is_written: bool, loops: &[Loop], stride: Stride) -> Option<Region> {
-        self.buffer.region((size_of::<T>(), is_written), self.base, strided(loops, stride))
+        self.memory?.region_of((size_of::<T>(), is_written), self.base, Reach::of(strided(loops, stride)))
     }
 }
 
@@ -126,8 +127,8 @@ impl<N: Element> Source<N> for View<'_, N> {
         let region = self.region(false, loops, stride);
         region.is_some_and(|region| {
             let address = region.origin.cast_const();
-            let Ref::Buffer(buffer) = self.buffer else { return false };
-            then(contraction::Operand::Memory(address.cast()), region.span, buffer.constant_at(address))
+            let constant = self.memory.and_then(|memory| memory.constant_at(address));
+            then(contraction::Operand::Memory(address.cast()), region.span, constant)
         })
     }
 }
@@ -216,10 +217,11 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
 impl<N: Element + Default> Source<N> for Elements<'_, N> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
         let Ref::Buffer(buffer) = self.buffer else { return false };
-        buffer.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
+        let memory = buffer.memory();
+        memory.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
-                None => then(contraction::Operand::Memory(origin.cast()), region.span, buffer.constant_at(origin)),
+                None => then(contraction::Operand::Memory(origin.cast()), region.span, memory.constant_at(origin)),
                 Some(compute) => {
                     let addressed = Addressed { origin, width, compute };
                     then(contraction::Operand::Computed(&addressed, 0), region.span, None)
@@ -309,7 +311,7 @@ pub trait Contract: Operation<Number: Element> {
     /// take the loops' steps from the limits of a call.
     ///
     /// # Safety
-    /// As for [`Ref::grid`].
+    /// As for [`Memory::grid`].
     #[must_use]
     unsafe fn contract(
         output: View<'_, Self::Number>,
@@ -365,9 +367,9 @@ unsafe fn contract<O: Contract>(
                     left_constant.map(|first| (first, left_span.len())),
                     right_constant.map(|first| (first, right_span.len())),
                 ];
-                // SAFETY: `Ref::region` checked that the elements are within their buffers and aligned, and that the output can
+                // SAFETY: `Memory::region_of` checked that the elements are within their buffers and aligned, and that the output can
                 // be written to; this function checked that its elements are distinct and that they overlap no operand's.
-                // A buffer that `constant_at` found has the bytes of a constant that lives.
+                // Memory that `constant_at` found has the bytes of a constant that lives.
                 unsafe { by_layouts::<O>((region.origin.cast(), initial), (left, right), constants, loops) };
                 true
             })
@@ -408,7 +410,7 @@ unsafe fn by_layouts<O: Operation>(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::Buffer;
+    use super::super::{Buffer, HasMemory};
     use super::*;
     use alloc::vec::Vec;
 
@@ -435,7 +437,13 @@ mod tests {
         let output = buffer(&[0.5f32; 4], f32::to_le_bytes);
         // SAFETY: this test has one thread.
         let done = unsafe {
-            FmaF32::contract(View::new(&output, 0), &View::new(&left, 0), &View::new(&right, 0), &LOOPS, &mut || true)
+            FmaF32::contract(
+                View::new(output.memory(), 0),
+                &View::new(left.memory(), 0),
+                &View::new(right.memory(), 0),
+                &LOOPS,
+                &mut || true,
+            )
         };
         assert!(done);
         assert_eq!(numbers(&output), [4.5, 5.5, 10.5, 11.5]);
@@ -448,8 +456,14 @@ mod tests {
         let output = buffer(&[0i32; 4], i32::to_le_bytes);
         // SAFETY: this test has one thread.
         let done = unsafe {
-            let left = View::<i8>::new(&left, 0).map(|number| i32::from(number) - 1);
-            MulAddI32::contract(View::new(&output, 0), &left, &View::new(&right, 0), &LOOPS, &mut || true)
+            let left = View::<i8>::new(left.memory(), 0).map(|number| i32::from(number) - 1);
+            MulAddI32::contract(
+                View::new(output.memory(), 0),
+                &left,
+                &View::new(right.memory(), 0),
+                &LOOPS,
+                &mut || true,
+            )
         };
         assert!(done);
         let Ref::Buffer(output) = output else { return };
@@ -469,8 +483,8 @@ mod tests {
         let output = buffer(&[1i32, i32::MAX, 0, 0], i32::to_le_bytes);
         // SAFETY: this test has one thread.
         let done = unsafe {
-            let (left, right) = (View::new(&left, 1).extended_i8(), View::new(&right, 1).extended_i8());
-            MulAddI32::contract(View::new(&output, 0), &left, &right, &loops, &mut || true)
+            let (left, right) = (View::new(left.memory(), 1).extended_i8(), View::new(right.memory(), 1).extended_i8());
+            MulAddI32::contract(View::new(output.memory(), 0), &left, &right, &loops, &mut || true)
         };
         assert!(done);
         let Ref::Buffer(output) = output else { return };
@@ -494,9 +508,9 @@ mod tests {
         let (left, right) = (buffer(&[1f32; 6], f32::to_le_bytes), buffer(&[1f32; 6], f32::to_le_bytes));
         let output = buffer(&[0f32; 4], f32::to_le_bytes);
         let run = |output: (&Ref, i64), left: (&Ref, i64), loops: [Loop; 3]| {
-            let (output, left) = (View::new(output.0, output.1), View::new(left.0, left.1));
+            let (output, left) = (View::new(output.0.memory(), output.1), View::new(left.0.memory(), left.1));
             // SAFETY: this test has one thread.
-            unsafe { FmaF32::contract(output, &left, &View::new(&right, 0), &loops, &mut || true) }
+            unsafe { FmaF32::contract(output, &left, &View::new(right.memory(), 0), &loops, &mut || true) }
         };
         assert!(!run((&output, 1), (&left, 0), LOOPS) && !run((&output, 0), (&left, 1), LOOPS));
         assert!(!run((&output, 0), (&left, -1), LOOPS) && !run((&Ref::Null, 0), (&left, 0), LOOPS));

@@ -10,9 +10,8 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::Buffer;
 use super::region::{Reach, Region};
-use crate::Ref;
+use super::{Buffer, Memory};
 
 mod gather;
 
@@ -122,8 +121,8 @@ pub struct Grid<'a, T, const D: usize> {
 /// A [`Grid`] that can be written to.
 pub struct GridMut<'a, T, const D: usize>(Grid<'a, T, D>);
 
-// SAFETY: trip counts, and addresses in a buffer, which is `Sync`. Accesses of several threads are those that the caller of `Ref::grid` and
-// `Ref::grid_mut` has promised; a `GridMut` is a `Grid`.
+// SAFETY: trip counts, and addresses in a buffer, which is `Sync`. Accesses of several threads are those that the caller of `Memory::grid` and
+// `Memory::grid_mut` has promised; a `GridMut` is a `Grid`.
 unsafe impl<T: Element, const D: usize> Sync for Grid<'_, T, D> {}
 
 impl<T: Element, const D: usize> Grid<'_, T, D> {
@@ -218,7 +217,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         if stride == 2 && L > 1 {
             #[cfg(target_arch = "x86_64")]
             if L.is_multiple_of(16) && size_of::<T>() == 4 {
-                // SAFETY: `lane` checked that the iterations exist, and `Ref::region` that all elements between theirs are within it.
+                // SAFETY: `lane` checked that the iterations exist, and `Memory::region_of` that all elements between theirs are within it.
                 return unsafe { even_by_vectors(first) };
             }
             // SAFETY: as above.
@@ -229,7 +228,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         let mut lanes = [unsafe { load(first) }; L];
         let mut lane = 1;
         while lane < L {
-            // SAFETY: `lane` checked that the iteration exists, and `Ref::region` that its element is within the buffer.
+            // SAFETY: `lane` checked that the iteration exists, and `Memory::region_of` that its element is within the buffer.
             lanes[lane] = unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) };
             lane += 1;
         }
@@ -271,7 +270,7 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     /// Where a loop has no such iteration.
     #[inline(always)]
     pub fn set(&self, iteration: [usize; D], value: T) {
-        // SAFETY: `element` returns an address within the buffer, aligned for the type; `Ref::grid_mut` checked that the buffer
+        // SAFETY: `element` returns an address within the buffer, aligned for the type; `Memory::grid_mut` checked that the buffer
         // can be written to.
         unsafe { self.0.element(iteration).write(value) }
     }
@@ -322,12 +321,12 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         let first = self.0.lane(iteration, along, L);
         let stride = self.0.loops[along].1;
         if stride == 1 {
-            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            // SAFETY: as in `Grid::lanes`; `Memory::grid_mut` checked that the buffer can be written to.
             return unsafe { first.cast::<[T; L]>().write(values) };
         }
         let mut lane = 0;
         while lane < L {
-            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            // SAFETY: as in `Grid::lanes`; `Memory::grid_mut` checked that the buffer can be written to.
             unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).write(values[lane]) };
             lane += 1;
         }
@@ -473,11 +472,11 @@ fn no_such_iteration() -> ! {
     panic!("an iteration beyond the trip count of a grid")
 }
 
-impl Ref {
-    /// Returns the elements of a buffer that loops read: the index of the first, and for each loop, outer ones first, its trip
+impl<'a> Memory<'a> {
+    /// Returns the elements that loops read: the index of the first, and for each loop, outer ones first, its trip
     /// count and its stride in elements. Loops that do not change the element can be left out.
     ///
-    /// Returns None where this is not a buffer, or elements are out of range or not aligned. The loops must then run with
+    /// Returns None where elements are out of range or not aligned. The loops must then run with
     /// checked accesses, which report the failure.
     ///
     /// # Safety
@@ -490,47 +489,34 @@ impl Ref {
         &self,
         base: i64,
         loops: [(usize, i64); D],
-    ) -> Option<Grid<'_, T, D>> {
+    ) -> Option<Grid<'a, T, D>> {
         // The check sees a copy: of what it may keep the address of, the compiler does not know the contents.
         let copy = loops;
         let region = self.checked_region((size_of::<T>(), false), base, &copy)?;
         Some(Grid::of(region, loops))
     }
 
-    /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
+    /// As [`Memory::grid`], for loops that also write. Returns None also where the memory is read-only.
     ///
     /// # Safety
-    /// As for [`Ref::grid`]. Threads that share the grid must store to different elements.
+    /// As for [`Memory::grid`]. Threads that share the grid must store to different elements.
     #[inline(always)]
     #[must_use]
     pub unsafe fn grid_mut<T: Element, const D: usize>(
         &self,
         base: i64,
         loops: [(usize, i64); D],
-    ) -> Option<GridMut<'_, T, D>> {
+    ) -> Option<GridMut<'a, T, D>> {
         // As in `grid`.
         let copy = loops;
         let region = self.checked_region((size_of::<T>(), true), base, &copy)?;
         Some(GridMut(Grid::of(region, loops)))
     }
-}
 
-impl Ref {
-    /// Checks the elements of a buffer that loops read, or also write: see [`Buffer::region_of`].
-    pub(crate) fn region(
-        &self,
-        element: (usize, bool),
-        base: i64,
-        loops: impl Iterator<Item = (usize, i64)> + Clone,
-    ) -> Option<Region> {
-        let Ref::Buffer(buffer) = self else { return None };
-        buffer.region_of(element, base, Reach::of(loops))
-    }
-
-    /// As [`Ref::region`]. Programs have a call of it for each view of a nest, not its code.
+    /// As [`Memory::region_of`]. Programs have a call of it for each view of a nest, not its code.
     #[inline(never)]
     fn checked_region(&self, element: (usize, bool), base: i64, loops: &[(usize, i64)]) -> Option<Region> {
-        self.region(element, base, loops.iter().copied())
+        self.region_of(element, base, Reach::of(loops.iter().copied()))
     }
 }
 

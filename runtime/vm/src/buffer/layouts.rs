@@ -189,7 +189,7 @@ unsafe fn copy(from: *const u32, into: *mut u32, axes: &[Axis], strides: &[i64])
 ///
 /// # Safety
 /// The constant lives, and the elements of all iterations are within it; that of the first one is at `first`. Both follow from
-/// [`Buffer::borrow_other`] for elements that [`Buffer::region_of`] found within such a buffer.
+/// [`Buffer::borrow_other`] for elements that [`Memory::region_of`](super::Memory::region_of) found within such a buffer.
 pub(super) unsafe fn elements(first: ConstantBytes, layout: &Layout) -> Option<*const u8> {
     // SAFETY: promised by the caller.
     let constant = unsafe { first.constant.as_ref() };
@@ -202,7 +202,7 @@ pub(super) unsafe fn elements(first: ConstantBytes, layout: &Layout) -> Option<*
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
-    use super::super::{Contract, View};
+    use super::super::{Contract, HasMemory, View};
     use super::*;
     use crate::Ref;
     use incarnate_bytecode::Contents;
@@ -247,9 +247,9 @@ mod tests {
         loops: &[Loop],
     ) -> Vec<u8> {
         let output = Ref::Buffer(Buffer::copy_of(&bytes(outputs)).unwrap());
-        let (left, right) = (View::new(left.0, left.1), View::new(right.0, right.1));
+        let (left, right) = (View::new(left.0.memory(), left.1), View::new(right.0.memory(), right.1));
         // SAFETY: a test's memory is that of one thread.
-        assert!(unsafe { O::contract(View::new(&output, 0), &left, &right, loops, &mut || true) });
+        assert!(unsafe { O::contract(View::new(output.memory(), 0), &left, &right, loops, &mut || true) });
         let Ref::Buffer(output) = output else { return Vec::new() };
         output.to_vec().unwrap()
     }

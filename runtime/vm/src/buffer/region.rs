@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::Buffer;
+use super::Memory;
 
 /// Elements that a nest accesses whose types are known only at run time: [`Grid`](super::Grid)'s checks, without its accesses.
 #[derive(Clone, Debug)]
@@ -67,9 +67,9 @@ impl Reach {
     }
 }
 
-impl Buffer {
+impl Memory<'_> {
     /// Checks the elements that loops read, or also write: `width` is the size of an element in bytes, a power of two.
-    /// None as for [`Ref::grid`](crate::Ref::grid).
+    /// None as for [`Memory::grid`].
     pub(crate) fn region_of(&self, (width, is_written): (usize, bool), base: i64, reach: Reach) -> Option<Region> {
         let data = self.data.as_ptr();
         if is_written && !self.mutable {

@@ -29,6 +29,24 @@ pub(super) mod sealed {
     pub struct Address(pub(in super::super) *mut u8);
 }
 
+/// Loads a scalar that is not aligned. Not inlined: memory of programs is aligned, and so are its scalars.
+#[cold]
+#[inline(never)]
+fn load_bytes<const N: usize>(pointer: *mut u8) -> [u8; N] {
+    // SAFETY: `Memory::element` checked the range; bytes have no alignment.
+    core::array::from_fn(|index| unsafe { AtomicU8::from_ptr(pointer.add(index)) }.load(Ordering::Relaxed))
+}
+
+/// Stores a scalar that is not aligned.
+#[cold]
+#[inline(never)]
+fn store_bytes<const N: usize>(pointer: *mut u8, bytes: [u8; N]) {
+    for (index, byte) in bytes.into_iter().enumerate() {
+        // SAFETY: `Memory::element` checked the range; bytes have no alignment.
+        unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
+    }
+}
+
 /// A scalar is accessed as words of `$bits`.
 macro_rules! scalars {
     ($($type:ty as $bits:ty, $atomic:ident;)*) => {
@@ -36,19 +54,15 @@ macro_rules! scalars {
         impl Scalar for $type {
             #[inline(always)]
             fn load(sealed::Address(pointer): sealed::Address) -> $type {
+                if pointer.addr() % size_of::<$bits>() != 0 {
+                    return <$type>::from_ne_bytes(load_bytes(pointer));
+                }
                 let mut bytes = [0; size_of::<$type>()];
-                if pointer.addr() % size_of::<$bits>() == 0 {
-                    let (words, _) = bytes.as_chunks_mut::<{ size_of::<$bits>() }>();
-                    for (index, word) in words.iter_mut().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; the alignment was checked above.
-                        let atomic = unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) };
-                        *word = atomic.load(Ordering::Relaxed).to_ne_bytes();
-                    }
-                } else {
-                    for (index, byte) in bytes.iter_mut().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
-                        *byte = unsafe { AtomicU8::from_ptr(pointer.add(index)) }.load(Ordering::Relaxed);
-                    }
+                let (words, _) = bytes.as_chunks_mut::<{ size_of::<$bits>() }>();
+                for (index, word) in words.iter_mut().enumerate() {
+                    // SAFETY: `Memory::element` checked the range; the alignment was checked above.
+                    let atomic = unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) };
+                    *word = atomic.load(Ordering::Relaxed).to_ne_bytes();
                 }
                 <$type>::from_ne_bytes(bytes)
             }
@@ -56,24 +70,20 @@ macro_rules! scalars {
             #[inline(always)]
             fn store(sealed::Address(pointer): sealed::Address, value: $type) {
                 let bytes = value.to_ne_bytes();
-                if pointer.addr() % size_of::<$bits>() == 0 {
-                    let (words, _) = bytes.as_chunks::<{ size_of::<$bits>() }>();
-                    for (index, word) in words.iter().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; the alignment was checked above.
-                        unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) }
-                            .store(<$bits>::from_ne_bytes(*word), Ordering::Relaxed);
-                    }
-                } else {
-                    for (index, byte) in bytes.into_iter().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
-                        unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
-                    }
+                if pointer.addr() % size_of::<$bits>() != 0 {
+                    return store_bytes(pointer, bytes);
+                }
+                let (words, _) = bytes.as_chunks::<{ size_of::<$bits>() }>();
+                for (index, word) in words.iter().enumerate() {
+                    // SAFETY: `Memory::element` checked the range; the alignment was checked above.
+                    unsafe { $atomic::from_ptr(pointer.cast::<$bits>().add(index)) }
+                        .store(<$bits>::from_ne_bytes(*word), Ordering::Relaxed);
                 }
             }
 
             #[inline]
             fn repeat(self, sealed::Address(pointer): sealed::Address, count: usize) {
-                // SAFETY: `Buffer::address` checked the range of all elements.
+                // SAFETY: `Memory::address_mut` checked the range of all elements.
                 unsafe { guest::repeat(pointer, count, self.to_ne_bytes()) };
             }
         })*

@@ -302,12 +302,16 @@ fn weak_references_do_not_outlive_a_dispatch() {
     struct Keeps;
     impl CompiledKernels for Keeps {
         fn run(&self, _: u32, _: &dyn ModuleState, _: &mut Stack, workgroups: &mut Workgroups<'_>) -> Result<()> {
-            workgroups.run(&mut |_, _, bindings, _, _| {
+            let (_, _, bindings) = workgroups.references()?;
+            workgroups.run(&mut |_, _| {
                 if let Ref::Buffer(buffer) = &bindings[0] {
                     *KEPT.lock().unwrap() = Some(Arc::downgrade(buffer));
                 }
                 Ok(())
             })
+        }
+        fn takes_references(&self, _: u32) -> bool {
+            true
         }
         fn read_only_bindings(&self, _: u32) -> u64 {
             0

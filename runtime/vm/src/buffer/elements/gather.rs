@@ -7,7 +7,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::{Element, Grid, GridMut, load};
-use crate::Ref;
+use crate::buffer::Memory;
 
 /// The elements of a buffer that a nest loads at indices that its iterations compute.
 pub struct Gather<'a, T> {
@@ -32,7 +32,7 @@ impl Misses {
     }
 }
 
-// SAFETY: addresses in a buffer, which is `Sync`. Loads that race are those that the caller of `Ref::gather` has promised.
+// SAFETY: addresses in a buffer, which is `Sync`. Loads that race are those that the caller of `Memory::gather` has promised.
 unsafe impl<T: Element> Sync for Gather<'_, T> {}
 
 impl<T: Element> Gather<'_, T> {
@@ -44,7 +44,7 @@ impl<T: Element> Gather<'_, T> {
         let is_within = is_element(index, self.count, self.stored);
         misses.0 |= !is_within;
         let index = if is_within { index } else { 0 };
-        // SAFETY: less than the number of elements, or the first one, which there is: `Ref::gather` has checked that they are aligned
+        // SAFETY: less than the number of elements, or the first one, which there is: `Memory::gather` has checked that they are aligned
         // for the type and within the buffer.
         unsafe { load(self.origin.as_ptr().offset(index as isize)) }
     }
@@ -96,17 +96,15 @@ pub(crate) fn elements_of(
     }
 }
 
-impl Ref {
-    /// Returns all elements of a buffer, for loads at any index. None where this is not a buffer, or where it has no elements or they are not
-    /// aligned: the loops must then run with checked accesses.
+impl<'a> Memory<'a> {
+    /// Returns all elements, for loads at any index. None where there are none or they are not aligned: the loops must then run with checked accesses.
     ///
     /// # Safety
-    /// As for [`Ref::grid`]; an index that was loaded is [`settled`](super::settled).
+    /// As for [`Memory::grid`]; an index that was loaded is [`settled`](super::settled).
     #[inline(never)]
     #[must_use]
-    pub unsafe fn gather<T: Element>(&self) -> Option<Gather<'_, T>> {
-        let Ref::Buffer(buffer) = self else { return None };
-        let (region, count) = buffer.all_elements(size_of::<T>())?;
+    pub unsafe fn gather<T: Element>(&self) -> Option<Gather<'a, T>> {
+        let (region, count) = self.all_elements(size_of::<T>())?;
         let origin = NonNull::new(region.origin.cast())?;
         Some(Gather { origin, count, stored: (0, 0), buffer: PhantomData })
     }

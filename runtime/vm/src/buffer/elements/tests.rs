@@ -1,4 +1,6 @@
 use super::*;
+use crate::Ref;
+use crate::buffer::HasMemory;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use incarnate_bytecode::Contents;
@@ -13,12 +15,12 @@ fn numbers(count: u32) -> Ref {
 
 fn grid<T: Element, const D: usize>(of: &Ref, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
     // SAFETY: each test has one thread that accesses the buffer.
-    unsafe { of.grid(base, loops) }
+    unsafe { of.memory()?.grid(base, loops) }
 }
 
 fn grid_mut<T: Element, const D: usize>(of: &Ref, base: i64, loops: [(usize, i64); D]) -> Option<GridMut<'_, T, D>> {
     // SAFETY: as above.
-    unsafe { of.grid_mut(base, loops) }
+    unsafe { of.memory()?.grid_mut(base, loops) }
 }
 
 #[test]

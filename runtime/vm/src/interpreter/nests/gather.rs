@@ -31,7 +31,7 @@ impl Elements {
         stored: impl Iterator<Item = &'r Region>,
     ) -> Option<Elements> {
         let width = width(element);
-        let (region, count) = buffer.all_elements(width)?;
+        let (region, count) = buffer.memory().all_elements(width)?;
         let first = region.origin.addr();
         let stored = stored.fold((0, 0), |others, each| elements_of(first, (width, count), others, &each.span));
         Some(Elements { region, count, stored })

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "elements of buffers that were checked")]
 
 use super::super::super::buffer::{
-    Buffer, Compute, Contract, Elements, FactorSource, One, Region, View as Elementary, settle_memory,
+    Buffer, Compute, Contract, Elements, FactorSource, HasMemory, One, Region, View as Elementary, settle_memory,
 };
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
@@ -79,7 +79,11 @@ fn attempt(
             Check::InRange(at) => {
                 let (view, reach) = (&nest.views[at], known.views[at]);
                 let access = (width(view.element), view.is_written);
-                regions.push(frame.buffer(view.source)?.region_of(access, values.form(&view.index.base), reach)?);
+                regions.push(frame.buffer(view.source)?.memory().region_of(
+                    access,
+                    values.form(&view.index.base),
+                    reach,
+                )?);
             }
             Check::Kept(at) => {
                 let stored =
@@ -273,7 +277,7 @@ impl Contraction<'_> {
         let (held, held_output, computation) = (self.held(right.view)?, self.held(output)?, self.computation(right));
         let right = self.elements(right, held.as_ref(), computation.as_ref())?;
         let (buffer, base) = (self.buffer(output, held_output.as_ref())?, self.base(output));
-        let view = Elementary::new(buffer, base);
+        let view = Elementary::new(buffer.memory(), base);
         let output = if self.nest.views[output].is_of_zeros { view.of_zeros() } else { view };
         let mut permitted = Some(permitted);
         let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
