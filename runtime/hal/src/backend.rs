@@ -3,11 +3,11 @@
 //! A device submits operations to its [`Backend`] by a [`Queue`]. The backend executes the [`Commands`] of a command buffer: it resolves each command's ranges ([`Commands::resolve`]), checks them, and runs it.
 
 #[cfg(feature = "std")]
-pub use super::commands::command_buffer::InlineExecution;
-#[cfg(feature = "std")]
 pub use super::commands::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]
-pub use super::commands::kernel::too_many_bindings;
+pub use super::commands::inline::{BufferRange, InlineDispatch, InlineExecution};
+#[cfg(feature = "std")]
+pub use super::commands::kernel::{KernelNeeds, too_many_bindings};
 #[cfg(feature = "std")]
 pub use super::commands::recorded::{Binding, Command, Commands, Dispatch, WorkgroupCount};
 pub use super::memory::buffer::resolve_range;

@@ -14,8 +14,11 @@ use smallvec::SmallVec;
 use super::unwinding::without_unwinding;
 use super::worker_number::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
-use crate::hal::backend::{Access, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings};
-use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
+use crate::hal::backend::{
+    Access, Binding, BufferRange, Commands, Dispatch, KernelNeeds, PinGuard, WorkgroupCount, resolve_range,
+    too_many_bindings,
+};
+use crate::hal::{Buffer, BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
 use crate::vm::{ConstantBytes, Fuel, Meter, array};
 use crate::{Error, Result, vm};
 
@@ -24,6 +27,88 @@ use crate::{Error, Result, vm};
 pub(crate) struct Scratch {
     bindings: ResolvedBindings,
     local_memory: LocalMemory,
+}
+
+/// The bindings of a dispatch: a range of each, by its buffer, offset and length.
+pub(crate) trait Bindings<'a> {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Returns one of them.
+    ///
+    /// # Errors
+    /// Those of [`Commands::resolve`].
+    fn get(&self, ordinal: usize) -> Result<(&'a Buffer, usize, usize)>;
+}
+
+impl<'a> Bindings<'a> for &'a [BufferRange<'a>] {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, ordinal: usize) -> Result<(&'a Buffer, usize, usize)> {
+        let all: &'a [BufferRange<'a>] = self;
+        match all.get(ordinal) {
+            Some(BufferRange { buffer, offset, length }) => Ok((buffer, *offset, *length)),
+            None => Err(no_binding(ordinal)),
+        }
+    }
+}
+
+/// The bindings of a dispatch that was recorded.
+pub(crate) struct RecordedBindings<'a> {
+    commands: &'a Commands,
+    bindings: &'a [Binding],
+    table: &'a [BufferBinding<'a>],
+}
+
+impl<'a> RecordedBindings<'a> {
+    /// Those of one of the commands; `table` has the buffers that are bound to slots.
+    #[inline(always)]
+    pub(crate) fn new(commands: &'a Commands, dispatch: &Dispatch, table: &'a [BufferBinding<'a>]) -> Self {
+        RecordedBindings { commands, bindings: commands.bindings(dispatch), table }
+    }
+}
+
+impl<'a> Bindings<'a> for RecordedBindings<'a> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.bindings.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, ordinal: usize) -> Result<(&'a Buffer, usize, usize)> {
+        let Some(binding) = self.bindings.get(ordinal) else { return Err(no_binding(ordinal)) };
+        let (buffer, offset, length) = self.commands.resolve_binding(binding, self.table)?;
+        Ok((buffer, offset, length))
+    }
+}
+
+#[cold]
+fn no_binding(ordinal: usize) -> Error {
+    Error::internal(format!("a dispatch lost its binding {ordinal}"))
+}
+
+/// A dispatch without its bindings, and the number of threads that may run workgroups of it at once.
+pub(crate) struct KernelCall<'a> {
+    pub(crate) executable: &'a Executable,
+    pub(crate) function: usize,
+    /// What a dispatch needs to know of the function.
+    pub(crate) needs: &'a KernelNeeds,
+    pub(crate) workgroup_count: [u32; 3],
+    pub(crate) constants: &'a [u32],
+    pub(crate) threads: u8,
+}
+
+/// The positions of the bits that are set.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let position = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (position < u64::BITS).then_some(position as usize)
+    })
 }
 
 /// The pins of a dispatch's bindings, but for those whose address never changes.
@@ -35,15 +120,22 @@ struct ResolvedBindings {
     count: usize,
     pointers: [BindingPointer; MAXIMUM_BINDINGS],
     lengths: [usize; MAXIMUM_BINDINGS],
-    /// The bytes of constants that bindings have which the kernel only reads; empty if there are none.
-    constants: SmallVec<[Option<ConstantBytes>; 4]>,
+    /// The bytes of constants that bindings have which the kernel only reads, where there are any.
+    constants: [Option<ConstantBytes>; MAXIMUM_BINDINGS],
+    has_constants: bool,
     read_only: u64,
 }
 
 impl Default for ResolvedBindings {
     fn default() -> Self {
-        let (pointers, lengths) = ([BindingPointer(null_mut()); MAXIMUM_BINDINGS], [0; MAXIMUM_BINDINGS]);
-        ResolvedBindings { count: 0, pointers, lengths, constants: SmallVec::new(), read_only: 0 }
+        ResolvedBindings {
+            count: 0,
+            pointers: [BindingPointer(null_mut()); MAXIMUM_BINDINGS],
+            lengths: [0; MAXIMUM_BINDINGS],
+            constants: [None; MAXIMUM_BINDINGS],
+            has_constants: false,
+            read_only: 0,
+        }
     }
 }
 
@@ -56,51 +148,61 @@ impl ResolvedBindings {
         self.lengths.get(..self.count).unwrap_or_default()
     }
 
-    /// Allocates space for bindings and returns the ordinal of each, and where its address and its length are stored.
-    fn slots(&mut self, count: usize) -> Result<impl Iterator<Item = (usize, (&mut BindingPointer, &mut usize))>> {
+    /// The bytes of constants, one for each binding, or none at all.
+    fn constants(&self) -> &[Option<ConstantBytes>] {
+        if self.has_constants { self.constants.get(..self.count).unwrap_or_default() } else { &[] }
+    }
+
+    /// Begins with no bindings, of so many.
+    #[inline(always)]
+    fn begin(&mut self, count: usize) -> Result<()> {
         if count > MAXIMUM_BINDINGS {
             return Err(too_many_bindings());
         }
-        self.count = count;
-        Ok(self.pointers.iter_mut().zip(&mut self.lengths).enumerate())
+        (self.count, self.has_constants) = (count, false);
+        Ok(())
     }
 
-    /// Finds and pins the memory of a dispatch's bindings. The addresses are valid as long as `commands`, `table` and `pins`
+    /// Sets the address and the length of a binding, whose ordinal is below the count.
+    #[inline(always)]
+    fn set(&mut self, ordinal: usize, address: *mut u8, length: usize) {
+        self.pointers[ordinal % MAXIMUM_BINDINGS] = BindingPointer(address);
+        self.lengths[ordinal % MAXIMUM_BINDINGS] = length;
+    }
+
+    /// Finds and pins the memory of a dispatch's bindings. The addresses are valid as long as the bindings' buffers and `pins`
     /// are kept.
     #[inline]
-    fn resolve<'a>(
-        &mut self,
-        commands: &'a Commands,
-        dispatch: &Dispatch,
-        table: &'a [BufferBinding<'_>],
-        pins: &mut Pins<'a>,
-    ) -> Result<()> {
-        let bindings = commands.bindings(dispatch);
+    fn resolve<'a>(&mut self, bindings: &impl Bindings<'a>, only_read: u64, pins: &mut Pins<'a>) -> Result<()> {
+        let count = bindings.count();
+        self.begin(count)?;
         let (mut movable, mut read_only, mut constant) = (0, 0, 0);
-        self.constants.clear();
-        for (binding, (ordinal, (pointer, byte_length))) in bindings.iter().zip(self.slots(bindings.len())?) {
-            let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
+        for ordinal in 0..count {
+            let (buffer, offset, length) = match bindings.get(ordinal) {
                 Ok(found) => found,
                 Err(error) => return Err(of_binding(error, ordinal)),
             };
-            match buffer.fixed_address() {
-                Some(address) => *pointer = BindingPointer(address.0.wrapping_add(offset)),
-                None => movable |= 1 << ordinal,
-            }
-            *byte_length = length;
+            let address = match buffer.fixed_address() {
+                Some(address) => address.0.wrapping_add(offset),
+                None => {
+                    movable |= 1 << ordinal;
+                    null_mut()
+                }
+            };
+            self.set(ordinal, address, length);
             let access = buffer.access();
             if access.contains(MemoryAccess::UNALIGNED) {
                 return Err(of_binding(unaligned(), ordinal));
             }
             read_only |= u64::from(!access.contains(MemoryAccess::WRITE)) << ordinal;
-            constant |= u64::from(buffer.constant_bytes().is_some()) << ordinal;
+            constant |= u64::from(buffer.is_of_constant()) << ordinal;
         }
         self.read_only = read_only;
         if constant != 0 {
-            self.find_constants(commands, dispatch, table, constant)?;
+            self.find_constants(bindings, only_read, constant)?;
         }
         if movable != 0 {
-            self.pin(commands, dispatch, table, movable, pins)?;
+            self.pin(bindings, only_read, movable, pins)?;
         }
         Ok(())
     }
@@ -108,29 +210,21 @@ impl ResolvedBindings {
     /// Finds the bytes of constants among the bindings with a bit in `constant`: of those that the kernel only reads. The others are
     /// marked as written first, as several bindings may have the same memory.
     #[inline(never)]
-    fn find_constants(
-        &mut self,
-        commands: &Commands,
-        dispatch: &Dispatch,
-        table: &[BufferBinding<'_>],
-        constant: u64,
-    ) -> Result<()> {
-        let info = dispatch.executable.functions().get(dispatch.function);
-        let only_read = self.read_only | info.map_or(0, |info| info.read_only_bindings);
-        let bindings = commands.bindings(dispatch);
-        let is_among = |ordinals: u64, ordinal: usize| ordinals >> (ordinal & 63) & 1 != 0;
-        for (ordinal, binding) in bindings.iter().enumerate().filter(|(at, _)| is_among(constant & !only_read, *at)) {
-            let (buffer, ..) = commands.resolve_binding(binding, table).map_err(|error| of_binding(error, ordinal))?;
-            buffer.mark_written();
+    fn find_constants<'a>(&mut self, bindings: &impl Bindings<'a>, only_read: u64, constant: u64) -> Result<()> {
+        let only_read = self.read_only | only_read;
+        for ordinal in bits(constant & !only_read) {
+            bindings.get(ordinal)?.0.mark_written();
         }
         if constant & only_read == 0 {
             return Ok(());
         }
-        for (ordinal, binding) in bindings.iter().enumerate() {
-            let (buffer, offset, _) =
-                commands.resolve_binding(binding, table).map_err(|error| of_binding(error, ordinal))?;
-            let bytes = buffer.constant_bytes().filter(|_| is_among(only_read, ordinal));
-            self.constants.push(bytes.map(|bytes| bytes.moved(offset)));
+        if let Some(constants) = self.constants.get_mut(..self.count) {
+            constants.fill(None);
+        }
+        self.has_constants = true;
+        for ordinal in bits(constant & only_read) {
+            let (buffer, offset, _) = bindings.get(ordinal)?;
+            self.constants[ordinal % MAXIMUM_BINDINGS] = buffer.constant_bytes().map(|bytes| bytes.moved(offset));
         }
         Ok(())
     }
@@ -139,21 +233,17 @@ impl ResolvedBindings {
     #[inline(never)]
     fn pin<'a>(
         &mut self,
-        commands: &'a Commands,
-        dispatch: &Dispatch,
-        table: &'a [BufferBinding<'_>],
+        bindings: &impl Bindings<'a>,
+        only_read: u64,
         movable: u64,
         pins: &mut Pins<'a>,
     ) -> Result<()> {
-        let info = dispatch.executable.functions().get(dispatch.function);
-        let only_read = info.map_or(0, |info| info.read_only_bindings);
         // A pin for writing moves borrowed memory, so bindings of the same buffer that are only read are pinned afterwards.
         for (ordinals, access) in [(movable & !only_read, Access::Kernel), (movable & only_read, Access::Read)] {
-            let bindings = commands.bindings(dispatch).iter().zip(&mut self.pointers).enumerate();
-            for (ordinal, (binding, pointer)) in bindings.filter(|(ordinal, _)| ordinals >> (ordinal & 63) & 1 != 0) {
-                let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
+            for ordinal in bits(ordinals) {
+                let (buffer, offset, length) = bindings.get(ordinal)?;
                 let pin = buffer.pin(access)?;
-                *pointer = BindingPointer(pin.address().0.wrapping_add(offset));
+                self.set(ordinal, pin.address().0.wrapping_add(offset), length);
                 self.read_only |= u64::from(pin.is_borrowed()) << (ordinal & 63);
                 if !pin.is_fixed() {
                     pins.push(pin);
@@ -166,15 +256,12 @@ impl ResolvedBindings {
     /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
     fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
         let mut read_only = 0;
-        self.constants.clear();
-        for ((buffer, offset, length), (ordinal, (pointer, byte_length))) in
-            ranges.iter().zip(self.slots(ranges.len())?)
-        {
+        self.begin(ranges.len())?;
+        for (ordinal, (buffer, offset, length)) in ranges.iter().enumerate() {
             let available = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
             let (offset, length) =
                 resolve_range(available, *offset, *length).map_err(|error| of_binding(error, ordinal))?;
-            *pointer = BindingPointer(buffer.as_ptr().wrapping_add(offset));
-            *byte_length = length;
+            self.set(ordinal, buffer.as_ptr().wrapping_add(offset), length);
             read_only |= u64::from(!buffer.is_mutable()) << ordinal;
         }
         self.read_only = read_only;
@@ -258,7 +345,7 @@ fn indirect_count(commands: &Commands, binding: u32, table: &[BufferBinding<'_>]
 
 /// How many workgroups there are.
 #[inline]
-fn total(count: [u32; 3]) -> Result<u64> {
+pub(crate) fn total(count: [u32; 3]) -> Result<u64> {
     let [x, y, z] = count.map(u64::from);
     // Two counts cannot overflow 64 bits.
     match (x * y).checked_mul(z) {
@@ -289,45 +376,38 @@ impl Scratch {
     }
 }
 
-/// Runs ranges of a dispatch's workgroups, which `drive` names by calling its argument. `threads` may run some at once.
+/// Runs ranges of a dispatch's workgroups, which `drive` names by calling its argument.
 #[inline]
-#[expect(clippy::too_many_arguments, reason = "the parts of a dispatch, without a structure that each call fills")]
-pub(crate) fn execute_ranges(
-    commands: &Commands,
-    dispatch: &Dispatch,
-    table: &[BufferBinding<'_>],
+pub(crate) fn execute_ranges<'a>(
+    call: &KernelCall<'_>,
+    bindings: &impl Bindings<'a>,
     fuel: &mut Fuel,
     scratch: &mut Scratch,
-    threads: u8,
-    workgroup_count: [u32; 3],
     drive: impl FnOnce(&mut dyn FnMut(Range<u64>) -> Result<()>) -> Result<()>,
 ) -> Result<()> {
     // Dropped when the workgroups are done, before any other thread learns of it.
     let mut pins = Pins::new();
-    scratch.bindings.resolve(commands, dispatch, table, &mut pins)?;
-    let code = dispatch.executable.local_code()?;
-    let Some(info) = code.functions().get(dispatch.function) else {
-        return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
-    };
+    scratch.bindings.resolve(bindings, call.needs.read_only_bindings, &mut pins)?;
+    let code = call.executable.local_code()?;
     let arguments = DispatchArguments {
-        workgroup_count,
-        workgroup_size: info.workgroup_size.map(|size| size.max(1)),
-        constants: commands.constants(dispatch),
+        workgroup_count: call.workgroup_count,
+        workgroup_size: call.needs.workgroup_size,
+        constants: call.constants,
         binding_pointers: scratch.bindings.pointers(),
         binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
-        binding_constants: &scratch.bindings.constants,
-        max_concurrency: threads,
+        binding_constants: scratch.bindings.constants(),
+        max_concurrency: call.threads,
     };
-    let processor_id = if threads > 1 { current_worker() } else { 0 };
-    let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
+    let processor_id = if call.threads > 1 { current_worker() } else { 0 };
+    let local_memory = scratch.local_memory.reserve(call.needs.local_memory_size)?;
     let mut worker = Worker { processor_id, local_memory, fuel };
     without_unwinding(|| {
         drive(&mut |workgroups| {
-            // SAFETY: `resolve` found each address and length, one for each binding, by `Commands::resolve_binding`, which
-            // checks the range against the buffer. `commands` and `table` keep the buffers, with the constants that they have the bytes
+            // SAFETY: `resolve` found each address and length, one for each binding, by `Bindings::get`, whose implementations check the
+            // range against the buffer (`Buffer::range`). The bindings keep the buffers, with the constants that they have the bytes
             // of, and `pins` the addresses that may change, until `drive` has returned.
-            unsafe { code.dispatch(dispatch.function, &arguments, workgroups, &mut worker) }
+            unsafe { code.dispatch(call.function, &arguments, workgroups, &mut worker) }
         })
     })
 }
@@ -346,12 +426,14 @@ pub fn dispatch_inline(
     bindings: &[(Arc<vm::Buffer>, u64, u64)],
     meter: Option<&Arc<Meter>>,
 ) -> Result<()> {
-    let function = executable.check(function, constants.len(), bindings.len())?;
+    let (function, info) = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
     let mut fuel = Fuel::of(meter);
     fuel.charge(total)?;
     let code = executable.local_code()?;
-    let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
+    if total == 0 {
+        return Ok(());
+    }
     let mut scratch = Scratch::take();
     let result = scratch.bindings.resolve_ranges(bindings).and_then(|()| {
         let arguments = DispatchArguments {
@@ -361,7 +443,7 @@ pub fn dispatch_inline(
             binding_pointers: scratch.bindings.pointers(),
             binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
-            binding_constants: &scratch.bindings.constants,
+            binding_constants: scratch.bindings.constants(),
             max_concurrency: 1,
         };
         let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;

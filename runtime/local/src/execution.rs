@@ -2,17 +2,18 @@
 
 use crate::vm::clock::Instant;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Range;
 
 #[cfg(feature = "local-task")]
 use super::cost::measure;
-use super::dispatch::{Scratch, execute_ranges, workgroup_count};
+use super::dispatch::{KernelCall, RecordedBindings, Scratch, execute_ranges, total, workgroup_count};
 use crate::bytecode::imports::BYTES_PER_STEP;
-use crate::hal::BufferBinding;
 #[cfg(feature = "local-task")]
 use crate::hal::backend::Access;
-use crate::hal::backend::{Command, Commands};
+use crate::hal::backend::{Command, Commands, InlineDispatch};
+use crate::hal::{BufferBinding, Executable};
 use crate::profile::{self, EventKind};
 use crate::vm::{Fuel, Meter};
 use crate::{Error, Result};
@@ -34,6 +35,25 @@ pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>], meter: O
     let mut fuel = Fuel::of(meter);
     charge_list(&mut fuel, commands)?;
     execute_measuring(commands, table, &mut fuel, false)
+}
+
+/// Runs a dispatch while it is recorded. Calls with limits have none.
+pub(crate) fn execute_inline(dispatch: &InlineDispatch<'_>) -> Result<()> {
+    let InlineDispatch { executable, function, ref needs, workgroup_count, constants, bindings } = *dispatch;
+    let total = total(workgroup_count)?;
+    if total == 0 {
+        return Ok(());
+    }
+    let start = profile::is_on().then(Instant::now);
+    let mut scratch = Scratch::take();
+    let call = KernelCall { executable, function, needs, workgroup_count, constants, threads: 1 };
+    let result = execute_ranges(&call, &bindings, &mut Fuel::of(None), &mut scratch, |run| run(0..total));
+    scratch.give_back();
+    if let Some(start) = start {
+        let bytes = bindings.iter().map(|binding| binding.length as u64).fold(0, u64::saturating_add);
+        profile::record(start, &dispatch_facts((executable, function), (total, bytes), true));
+    }
+    result.map_err(|error| error.context(named(executable, function)))
 }
 
 /// As [`execute`], and measures the kernel of each dispatch where `is_measured`.
@@ -130,16 +150,25 @@ pub(crate) fn record(
             ..profile::Facts::plain(EventKind::Transfer, transfer.name)
         },
         (Command::Dispatch(dispatch), None) => {
-            let info = dispatch.executable.functions().get(dispatch.function);
-            let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
             let all: u64 = dispatch.bindings.clone().map(bytes).fold(0, u64::saturating_add);
             let part = u128::from(all) * u128::from(workgroups) / u128::from(total.max(1));
             let bytes = u64::try_from(part).unwrap_or(u64::MAX);
-            profile::Facts { kind: EventKind::Dispatch, name, workgroups, bytes, first }
+            dispatch_facts((&dispatch.executable, dispatch.function), (workgroups, bytes), first)
         }
         _ => return,
     };
     profile::record(start, &facts);
+}
+
+/// The facts about workgroups of a function, and the bytes that they access.
+fn dispatch_facts<'a>(
+    (executable, function): (&'a Executable, usize),
+    (workgroups, bytes): (u64, u64),
+    first: bool,
+) -> profile::Facts<'a> {
+    let info = executable.functions().get(function);
+    let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
+    profile::Facts { kind: EventKind::Dispatch, name, workgroups, bytes, first }
 }
 
 /// Runs a command; a dispatch with the counts and the number of its workgroups.
@@ -155,7 +184,16 @@ fn execute_command(
     match command {
         Command::Dispatch(_) if total == 0 => Ok(()),
         Command::Dispatch(dispatch) => {
-            execute_ranges(commands, dispatch, table, fuel, scratch, 1, count, |run| run(0..total))
+            let call = KernelCall {
+                executable: &dispatch.executable,
+                function: dispatch.function,
+                needs: &dispatch.needs,
+                workgroup_count: count,
+                constants: commands.constants(dispatch),
+                threads: 1,
+            };
+            let bindings = RecordedBindings::new(commands, dispatch, table);
+            execute_ranges(&call, &bindings, fuel, scratch, |run| run(0..total))
         }
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),
@@ -238,12 +276,17 @@ pub(crate) fn execute_transfer_part(
 #[cold]
 pub(crate) fn describe(error: Error, index: usize, command: &Command) -> Error {
     if let Command::Dispatch(dispatch) = command {
-        let functions = dispatch.executable.functions();
-        let name = functions.get(dispatch.function).map_or("", |info| info.name.as_str());
-        return error.context(format!("command {index}, dispatch of function {} '{name}'", dispatch.function));
+        return error.context(format!("command {index}, {}", named(&dispatch.executable, dispatch.function)));
     }
     match command.transfer() {
         Some(transfer) => error.context(format!("command {index}, {}", transfer.name)),
         None => error.context(format!("command {index}")),
     }
+}
+
+/// Names a dispatch in messages.
+#[cold]
+fn named(executable: &Executable, function: usize) -> String {
+    let name = executable.functions().get(function).map_or("", |info| info.name.as_str());
+    format!("dispatch of function {function} '{name}'")
 }

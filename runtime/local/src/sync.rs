@@ -28,6 +28,6 @@ impl Backend for SyncBackend {
     }
 
     fn inline_execution(&self) -> Option<InlineExecution> {
-        Some(execution::execute)
+        Some(execution::execute_inline)
     }
 }

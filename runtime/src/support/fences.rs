@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use super::abi;
 use crate::Result;
 use crate::hal::{Fence, SignalFence};
 use crate::vm::{Pass, Ref};
@@ -15,6 +16,16 @@ impl<'a> Pass<SignalFence<'a>> for DeferredFence<'a> {
     fn pass(self) -> Result<SignalFence<'a>> {
         Ok(SignalFence::Later(self.0))
     }
+}
+
+/// The modes of a command buffer that is submitted when `wait` is reached, with nothing that accesses memory between its first command and the
+/// submission. If the fence is reached already, the commands may run while they are recorded.
+#[inline(always)]
+#[must_use]
+pub fn modes_of_recording(modes: i32, wait: &Ref) -> i32 {
+    let is_reached =
+        wait.is_null() || wait.get::<Fence>().is_ok_and(|fence| fence.query().is_ok_and(|reached| reached));
+    if is_reached { modes | abi::command_buffer_mode::ALLOW_INLINE_EXECUTION } else { modes }
 }
 
 /// Calls a queue operation and returns its signal fence: null, which counts as signalled, if the operation is complete.

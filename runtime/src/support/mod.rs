@@ -127,7 +127,7 @@ pub use elements::divide;
 #[cfg(feature = "std")]
 pub use executables::{MultiversionedKernel, binding, multiversioned_kernel};
 #[cfg(feature = "std")]
-pub use fences::{DeferredFence, signalled, signalled_with};
+pub use fences::{DeferredFence, modes_of_recording, signalled, signalled_with};
 pub use import::Import;
 #[cfg(feature = "std")]
 pub use instance::next_result;

@@ -90,6 +90,25 @@ impl<'a, T: TypedRefObject> MaybeOwned<'a, T> {
 }
 
 impl<T> MaybeOwned<'_, T> {
+    /// Returns the `Arc` if it is owned, or else a clone.
+    #[inline]
+    #[must_use]
+    pub fn into_arc(self) -> Arc<T> {
+        if !self.is_owned {
+            return Arc::clone(&self);
+        }
+        let mut owned = ManuallyDrop::new(self);
+        // SAFETY: the `Arc` was passed to `from` and is counted; `owned` is neither used nor dropped after this.
+        unsafe { ManuallyDrop::take(&mut owned.object) }
+    }
+
+    /// Returns true if this is the only share of the object.
+    #[inline]
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
+        self.is_owned && Arc::strong_count(self) == 1
+    }
+
     /// Returns an owned clone.
     #[must_use]
     pub fn owned(&self) -> MaybeOwned<'static, T> {

@@ -10,6 +10,7 @@ use quote::{format_ident, quote};
 
 use super::abi;
 use super::emitter::Emitter;
+use super::recordings;
 use super::values::types_of;
 
 /// The largest tuple of a call; more values are passed as a tuple of tuples.
@@ -60,7 +61,7 @@ impl Emitter<'_, '_> {
         let (before, owner) = match (borrow.alone, &call.operands[..]) {
             (Some(alone), _) => {
                 let owner = *inst.results.first().ok_or_else(missing)?;
-                let (expression, drops) = self.import(ordinal, call, Form::Plain, Some(alone))?;
+                let (expression, drops) = self.import(ordinal, (call, inst.offset), Form::Plain, Some(alone))?;
                 let bound = self.bind(&[owner], self.fallible(expression, inst.offset));
                 (quote!(#bound #drops), self.read(owner))
             }
@@ -78,7 +79,7 @@ impl Emitter<'_, '_> {
     pub(super) fn invocation(&self, call: &Call, offset: u32, form: Form) -> Result<(TokenStream, TokenStream)> {
         let (expression, drops) = match call.callee {
             Callee::Internal(ordinal) => self.internal(ordinal, call)?,
-            Callee::Import(ordinal) => self.import(ordinal, call, form, None)?,
+            Callee::Import(ordinal) => self.import(ordinal, (call, offset), form, None)?,
         };
         Ok((self.fallible(expression, offset), drops))
     }
@@ -108,11 +109,11 @@ impl Emitter<'_, '_> {
         Ok((quote!(#name #generics(#state #stack #(#arguments),*)), drops))
     }
 
-    /// A call of an import; `method` overrides the method of the native module.
+    /// A call of an import, at an offset of the bytecode; `method` overrides the method of the native module.
     fn import(
         &self,
         ordinal: u32,
-        call: &Call,
+        (call, offset): (&Call, u32),
         form: Form,
         method: Option<&str>,
     ) -> Result<(TokenStream, TokenStream)> {
@@ -124,8 +125,15 @@ impl Emitter<'_, '_> {
         let passing = self.passing(call, &tree);
         let direct = self.analysis.imports.direct(ordinal);
         let values = tree.iter().enumerate().map(|(index, argument)| {
-            self.abi_name(direct, index, argument)
-                .unwrap_or_else(|| self.argument(argument, &passing, direct.is_some()))
+            let named = self.abi_name(direct, index, argument);
+            let value = named.unwrap_or_else(|| self.argument(argument, &passing, direct.is_some()));
+            match self.body.recordings.get(&offset) {
+                Some(wait) if index == recordings::MODES => {
+                    let wait = self.read(*wait);
+                    quote!(support::modes_of_recording(#value, #wait))
+                }
+                _ => value,
+            }
         });
         let values: Vec<TokenStream> = values.collect();
         let expression = match direct {

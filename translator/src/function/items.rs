@@ -11,6 +11,7 @@ use super::borrows;
 use super::emitter::{Emitter, base_offset, lifetime_named, outlined_name};
 use super::multiversion::{Multiversioned, Parameter};
 use super::outline::outline;
+use super::recordings;
 use super::scope::Scopes;
 use super::shared::{self, NestFunction};
 use super::spills;
@@ -30,6 +31,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
         .context(|| format!("function @{}", analysis.module.function_name(ordinal)))?;
     let (mut body, mut sequence) =
         Body::new(function, suspensions, &facts.borrowed, analysis.untrusted, analysis.order);
+    body.recordings = recordings::find(function, &analysis.imports);
     if outline(&body, analysis, &mut sequence, analysis.is_executable) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {

@@ -24,6 +24,7 @@ mod metering;
 mod multiversion;
 mod operations;
 mod outline;
+mod recordings;
 mod resumable;
 mod scope;
 mod shared;

@@ -137,6 +137,8 @@ pub(super) struct Body<'f> {
     pub(super) spill_slots: HashMap<Value, u32>,
     /// The number of spill slots.
     pub(super) spill_slot_count: u32,
+    /// See [`recordings::find`](super::recordings::find).
+    pub(super) recordings: HashMap<u32, Value>,
 }
 
 impl<'f> Body<'f> {
@@ -175,6 +177,7 @@ impl<'f> Body<'f> {
             rematerialized,
             spill_slots: HashMap::new(),
             spill_slot_count: 0,
+            recordings: HashMap::new(),
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
@@ -352,6 +355,9 @@ impl<'f> Body<'f> {
                     Use::Read(value) => f(*value, if is_drop { Access::Move } else { Access::Read }),
                     Use::Take(operand) => take(operand, f),
                 });
+                if matches!(inst.op, Op::Call(_)) {
+                    self.recordings.get(&inst.offset).into_iter().for_each(|wait| f(*wait, Access::Read));
+                }
                 inst.results.iter().for_each(|value| f(*value, Access::Define));
             }
             Node::Edge(at) | Node::Drops(at) | Node::Passes(at) => {

@@ -15,15 +15,13 @@ use super::backend_data::BackendData;
 use super::elision;
 use super::executable::Executable;
 use super::growth;
+use super::inline::{BufferRange, InlineDispatch, InlineExecution, Ranges};
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
-use super::recorded::{
-    Binding, BindingSource, BufferBinding, BufferRef, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
-};
-use super::staging;
+use super::recorded::{Binding, BindingSource, BufferRef, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount};
 use crate::flags;
-use crate::memory::buffer::check_pattern;
+use crate::memory::buffer::{Buffer, check_pattern};
 use crate::memory::parameters::{BufferUsage, WHOLE_BUFFER};
-use crate::vm::{Charge, Fuel, Ledger, Meter, TryLock};
+use crate::vm::{Charge, Ledger, MaybeOwned, TryLock};
 use crate::{Error, Result, ref_object};
 
 bitflags! {
@@ -89,9 +87,6 @@ pub enum Workgroups {
     Indirect(BufferRef),
 }
 
-/// Runs recorded commands at once, for devices that can, within the steps and the time of a call if it has limits.
-pub type InlineExecution = fn(&Commands, &[BufferBinding<'_>], Option<&Arc<Meter>>) -> Result<()>;
-
 /// A command buffer (`!hal.command_buffer`): recorded by one thread, finalized, and then executed any number of times, by
 /// several threads at once.
 ///
@@ -101,7 +96,7 @@ pub struct CommandBuffer {
     modes: CommandBufferMode,
     categories: CommandCategory,
     binding_capacity: u32,
-    /// Set where commands run while they are recorded.
+    /// Set where commands run while they are recorded: until one is recorded, because the host cannot access its memory.
     inline: Option<InlineExecution>,
     /// One thread records.
     recording: TryLock<Recording>,
@@ -204,13 +199,8 @@ impl CommandBuffer {
         category: CommandCategory,
         command: impl FnOnce(&mut Recorder<'_>) -> Result<Command>,
     ) -> Result<()> {
+        self.check_category(category)?;
         self.recording(|commands, _, charge| {
-            if !self.categories.contains(category) {
-                return Err(Error::failed_precondition(format!(
-                    "command of category {category:?} in a command buffer of {:?}",
-                    self.categories
-                )));
-            }
             growth::reserve(&mut commands.list, charge, 1)?;
             let mark = commands.mark();
             match command(&mut Recorder { commands, charge, binding_capacity: self.binding_capacity }) {
@@ -220,22 +210,38 @@ impl CommandBuffer {
                     return Err(error);
                 }
             }
-            match self.inline {
-                None => Ok(()),
-                Some(execute) => {
-                    // Calls with limits have no inline execution, so that operations are charged where they are submitted.
-                    let result = match staging::needed(commands, &[]) {
-                        None => execute(commands, &[], None),
-                        Some(stage) => stage(commands, &[], Ledger::HOST, &mut Fuel::default()).and_then(|staged| {
-                            execute(&staged.commands, &staged.table, None)?;
-                            (staged.write_back)()
-                        }),
-                    };
-                    commands.clear();
-                    result
-                }
-            }
+            Ok(())
         })
+    }
+
+    #[inline(always)]
+    fn check_category(&self, category: CommandCategory) -> Result<()> {
+        if self.categories.contains(category) {
+            return Ok(());
+        }
+        Err(Error::failed_precondition(format!(
+            "command of category {category:?} in a command buffer of {:?}",
+            self.categories
+        )))
+    }
+
+    /// Whether the next command is kept: where one before it was, or none runs at once.
+    #[inline(always)]
+    fn keeps(&self, commands: &Commands) -> bool {
+        self.inline.is_none() || !commands.list.is_empty()
+    }
+
+    /// Returns how a command runs at once, if it does.
+    #[inline(always)]
+    fn inline(&self, category: CommandCategory) -> Result<Option<InlineExecution>> {
+        let Some(inline) = self.inline else { return Ok(None) };
+        self.check_category(category)?;
+        let mut is_kept = false;
+        self.recording(|commands, _, _| {
+            is_kept = self.keeps(commands);
+            Ok(())
+        })?;
+        Ok(Some(inline).filter(|_| !is_kept))
     }
 
     /// Runs the closure with the commands so far, the number of debug groups that are open, and the charge.
@@ -282,7 +288,7 @@ impl CommandBuffer {
     /// FAILED_PRECONDITION where recording has ended.
     pub fn begin_debug_group(&self, label: &str) -> Result<()> {
         self.recording(|commands, debug_depth, charge| {
-            if self.inline.is_none() {
+            if self.keeps(commands) {
                 let label_index = index(commands.labels.len())?;
                 growth::reserve(&mut commands.labels, charge, 1)?;
                 growth::reserve(&mut commands.list, charge, 1)?;
@@ -309,7 +315,7 @@ impl CommandBuffer {
             };
             growth::reserve(&mut commands.list, charge, 1)?;
             *debug_depth = depth;
-            if self.inline.is_none() {
+            if self.keeps(commands) {
                 commands.list.push(Command::EndDebugGroup);
             }
             Ok(())
@@ -323,7 +329,7 @@ impl CommandBuffer {
     /// FAILED_PRECONDITION where recording has ended.
     pub fn execution_barrier(&self, _source: ExecutionStage, _target: ExecutionStage) -> Result<()> {
         self.recording(|commands, _, charge| {
-            if self.inline.is_none() {
+            if self.keeps(commands) {
                 growth::reserve(&mut commands.list, charge, 1)?;
                 commands.list.push(Command::Barrier);
             }
@@ -349,6 +355,11 @@ impl CommandBuffer {
     /// INVALID_ARGUMENT for another pattern length or one that does not divide offset and length; OUT_OF_RANGE and
     /// PERMISSION_DENIED for buffers that do not fit.
     pub fn fill(&self, target: BufferRef, pattern: u64, pattern_length: usize) -> Result<()> {
+        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&target) {
+            let target = BufferRange::of_target(target)?;
+            let filled = target.buffer.fill(target.offset as u64, target.length as u64, pattern, pattern_length);
+            return filled.map_err(|error| error.context("fill"));
+        }
         self.record(CommandCategory::TRANSFER, |recorder| {
             check_pattern(target.offset, 0, pattern_length)?;
             let (target, length) = recorder.write_target(target)?;
@@ -365,14 +376,21 @@ impl CommandBuffer {
     /// # Errors
     /// INVALID_ARGUMENT where the lengths differ; OUT_OF_RANGE and PERMISSION_DENIED for buffers that do not fit.
     pub fn update(&self, source: &[u8], target: BufferRef) -> Result<()> {
+        let check = |length: u64| match length == source.len() as u64 {
+            true => Ok(()),
+            false => Err(Error::invalid_argument(format!(
+                "update of {length} bytes from a source of {} bytes",
+                source.len()
+            ))),
+        };
+        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&target) {
+            let target = BufferRange::of_target(target)?;
+            check(target.length as u64)?;
+            return target.buffer.write(target.offset as u64, source).map_err(|error| error.context("update"));
+        }
         self.record(CommandCategory::TRANSFER, |recorder| {
             let (target, length) = recorder.write_target(target)?;
-            if length != source.len() as u64 {
-                return Err(Error::invalid_argument(format!(
-                    "update of {length} bytes from a source of {} bytes",
-                    source.len()
-                )));
-            }
+            check(length)?;
             let start = recorder.commands.data.len();
             growth::append(&mut recorder.commands.data, recorder.charge, source)?;
             Ok(Command::Update { target, data: start..start + source.len() })
@@ -384,6 +402,17 @@ impl CommandBuffer {
     /// # Errors
     /// INVALID_ARGUMENT where the lengths differ; OUT_OF_RANGE and PERMISSION_DENIED for buffers that do not fit.
     pub fn copy(&self, source: BufferRef, target: BufferRef) -> Result<()> {
+        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&source) && !is_remote(&target) {
+            let source = BufferRange::of(source, BufferUsage::TRANSFER_SOURCE)?;
+            let target = BufferRange::of_target(target)?;
+            if source.length != target.length {
+                return Err(Error::invalid_argument(format!(
+                    "copy of {} bytes into a range of {} bytes",
+                    source.length, target.length
+                )));
+            }
+            return elision::copy_now(&source, &target).map_err(|error| error.context("copy"));
+        }
         self.record(CommandCategory::TRANSFER, |recorder| {
             if source.length != target.length {
                 return Err(Error::invalid_argument(format!(
@@ -416,18 +445,74 @@ impl CommandBuffer {
         bindings: impl IntoIterator<Item = BufferRef>,
         flags: DispatchFlags,
     ) -> Result<()> {
-        self.record(CommandCategory::DISPATCH, |recorder| {
-            if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
-                return Err(Error::unimplemented("local devices take no custom kernel arguments"));
+        let bindings = bindings.into_iter().map(BufferRef::shared);
+        self.dispatch_borrowed(executable.into(), function, workgroups, constants, bindings, flags)
+    }
+
+    /// As [`CommandBuffer::dispatch`]; what runs at once needs no share of executable and buffers.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn dispatch_borrowed<'a>(
+        &self,
+        executable: MaybeOwned<'_, Executable>,
+        function: u64,
+        workgroups: Workgroups,
+        constants: &[u32],
+        bindings: impl IntoIterator<Item = BufferRef<MaybeOwned<'a, Buffer>>>,
+        flags: DispatchFlags,
+    ) -> Result<()> {
+        if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
+            return Err(Error::unimplemented("local devices take no custom kernel arguments"));
+        }
+        if let Some(run) = self.inline(CommandCategory::DISPATCH)?
+            && let Workgroups::Count(workgroup_count) = workgroups
+        {
+            let mut ranges = Ranges::new();
+            for (ordinal, binding) in bindings.into_iter().enumerate() {
+                if ordinal == MAXIMUM_BINDINGS {
+                    return Err(too_many_bindings());
+                }
+                let range = BufferRange::of(binding, BufferUsage::DISPATCH);
+                ranges.push(range.map_err(|error| error.context(format!("binding {ordinal}")))?);
             }
+            if ranges.iter().any(|range| range.buffer.is_remote()) {
+                let bindings = ranges.into_iter().map(BufferRef::from);
+                return self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings);
+            }
+            let (function, info) = executable.check(function, constants.len(), ranges.len())?;
+            let needs = info.into();
+            return run(&InlineDispatch {
+                executable: &executable,
+                function,
+                needs,
+                workgroup_count,
+                constants,
+                bindings: &ranges,
+            });
+        }
+        let bindings = bindings.into_iter().map(BufferRef::owned);
+        self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings)
+    }
+
+    fn record_dispatch(
+        &self,
+        executable: Arc<Executable>,
+        function: u64,
+        workgroups: Workgroups,
+        constants: &[u32],
+        bindings: impl Iterator<Item = BufferRef>,
+    ) -> Result<()> {
+        self.record(CommandCategory::DISPATCH, |recorder| {
             let workgroup_count = match workgroups {
                 Workgroups::Count(count) => WorkgroupCount::Direct(count),
                 Workgroups::Indirect(counts) => recorder.indirect_count(counts)?,
             };
             let constants = recorder.constants(constants)?;
             let bindings = recorder.dispatch_bindings(bindings)?;
-            let function = executable.check(function, constants.len(), bindings.len())?;
-            Ok(Command::Dispatch(Dispatch { executable, function, workgroup_count, constants, bindings }))
+            let (function, info) = executable.check(function, constants.len(), bindings.len())?;
+            let needs = info.into();
+            Ok(Command::Dispatch(Dispatch { executable, function, needs, workgroup_count, constants, bindings }))
         })
     }
 }
@@ -532,12 +617,17 @@ impl Recorder<'_> {
     }
 }
 
+/// Whether the host cannot access the memory of a buffer.
+fn is_remote(range: &BufferRef) -> bool {
+    range.buffer.as_ref().is_some_and(|buffer| buffer.is_remote())
+}
+
 #[cold]
-fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
+pub(super) fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
     Error::permission_denied(format!("command needs a buffer for {} and has one for {}", needed.names(), usage.names()))
 }
 
-fn check_slot(slot: u32, capacity: u32) -> Result<()> {
+pub(super) fn check_slot(slot: u32, capacity: u32) -> Result<()> {
     if slot < capacity {
         return Ok(());
     }

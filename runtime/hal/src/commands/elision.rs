@@ -11,22 +11,45 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 
+use super::inline::BufferRange;
 use super::recorded::{BufferRef, Command, Commands};
 use crate::Result;
 use crate::memory::buffer::Buffer;
 
-/// Returns true if a copy between two ranges may be elided: if it is at least half of an allocation and has the same offset in
-/// another one of the same length that can take over memory.
+/// Returns true if a copy that is recorded next may be elided.
 pub(super) fn is_candidate(commands: &Commands, source: &BufferRef, target: &BufferRef) -> bool {
     let (Some(from), Some(to)) = (&source.buffer, &target.buffer) else { return false };
+    matches!(commands.list.last(), None | Some(Command::Barrier))
+        && fits((from, source.offset, source.length), (to, target.offset))
+}
+
+/// Returns true if a copy between two ranges may be elided: if it is at least half of an allocation and has the same offset in
+/// another one of the same length that can take over memory.
+fn fits((from, offset, length): (&Buffer, u64, u64), (to, target_offset): (&Buffer, u64)) -> bool {
     let is_whole = |buffer: &Buffer| buffer.byte_length() == buffer.allocation_length();
     to.is_movable()
         && (is_whole(from) && is_whole(to))
         && from.byte_length() == to.byte_length()
         && !from.same_allocation(to)
-        && source.offset == target.offset
-        && from.range(source.offset, source.length).is_ok_and(|(_, length)| length as u64 >= from.byte_length() / 2)
-        && matches!(commands.list.last(), None | Some(Command::Barrier))
+        && offset == target_offset
+        && from.range(offset, length).is_ok_and(|(_, length)| length as u64 >= from.byte_length() / 2)
+}
+
+/// Copies at once. Where the command has the only share of the source, the target takes over its memory.
+///
+/// # Errors
+/// Those of [`Buffer::copy_from`].
+pub(super) fn copy_now(source: &BufferRange<'_>, target: &BufferRange<'_>) -> Result<()> {
+    let (from, to) = (&*source.buffer, &*target.buffer);
+    let (offset, length) = (source.offset as u64, source.length as u64);
+    if source.buffer.is_sole() && fits((from, offset, length), (to, target.offset as u64)) {
+        // The holders of the other shares were done with the memory when they gave them up.
+        fence(Ordering::Acquire);
+        if to.take_over(from, source.offset..source.offset + source.length)? {
+            return Ok(());
+        }
+    }
+    to.copy_from(target.offset as u64, from, offset, length)
 }
 
 /// Marks the candidate of finished commands if its source is not needed any more.

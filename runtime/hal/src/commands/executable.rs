@@ -127,17 +127,24 @@ impl Executable {
     /// # Errors
     /// NOT_FOUND where there is none.
     pub fn lookup(&self, name: &str) -> Result<usize> {
-        let functions = self.functions();
-        functions.iter().position(|function| function.name == name).ok_or_else(|| {
-            Error::not_found(format!("executable of {} functions has none named '{name}'", functions.len()))
+        let found = self.position(name.as_bytes());
+        found.ok_or_else(|| {
+            let count = self.functions().len();
+            Error::not_found(format!("executable of {count} functions has none named '{name}'"))
         })
     }
 
-    /// Checks what a dispatch passes against the function that it names, and gives the function's ordinal.
+    /// The ordinal of the function whose name has these bytes.
+    #[must_use]
+    pub fn position(&self, name: &[u8]) -> Option<usize> {
+        self.functions().iter().position(|function| function.name.as_bytes() == name)
+    }
+
+    /// Checks what a dispatch passes against the function that it names, and gives the function's ordinal and what is known of it.
     ///
     /// # Errors
     /// OUT_OF_RANGE for a function that there is not; INVALID_ARGUMENT for another number of constants or bindings.
-    pub fn check(&self, function: u64, constants: usize, bindings: usize) -> Result<usize> {
+    pub fn check(&self, function: u64, constants: usize, bindings: usize) -> Result<(usize, &FunctionInfo)> {
         let functions = self.functions();
         let index = usize::try_from(function).ok().filter(|index| *index < functions.len());
         let Some((index, info)) = index.and_then(|index| Some((index, functions.get(index)?))) else {
@@ -156,7 +163,7 @@ impl Executable {
                 )));
             }
         }
-        Ok(index)
+        Ok((index, info))
     }
 }
 

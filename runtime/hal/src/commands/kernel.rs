@@ -29,6 +29,28 @@ pub struct FunctionInfo {
     pub workgroup_size: [u32; 3],
 }
 
+/// What a dispatch needs to know of its function, kept with the dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelNeeds {
+    /// As [`FunctionInfo::read_only_bindings`].
+    pub read_only_bindings: u64,
+    /// As [`FunctionInfo::local_memory_size`].
+    pub local_memory_size: usize,
+    /// As [`DispatchArguments::workgroup_size`].
+    pub workgroup_size: [u32; 3],
+}
+
+impl From<&FunctionInfo> for KernelNeeds {
+    #[inline]
+    fn from(info: &FunctionInfo) -> KernelNeeds {
+        KernelNeeds {
+            read_only_bindings: info.read_only_bindings,
+            local_memory_size: info.local_memory_size,
+            workgroup_size: info.workgroup_size.map(|size| size.max(1)),
+        }
+    }
+}
+
 /// The workgroups along x that one call of a function may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coarsening {

@@ -6,6 +6,7 @@ pub(crate) mod command_buffer;
 mod elision;
 pub(crate) mod executable;
 mod growth;
+pub(crate) mod inline;
 pub mod kernel;
 pub(crate) mod recorded;
 pub(crate) mod staging;

@@ -13,6 +13,8 @@ use core::ops::Range;
 use bitflags::bitflags;
 
 use super::executable::Executable;
+use super::inline::BufferRange;
+use super::kernel::KernelNeeds;
 use crate::flags;
 use crate::memory::buffer::{Buffer, resolve_range};
 use crate::vm::MaybeOwned;
@@ -59,17 +61,40 @@ impl BufferBinding<'_> {
     }
 }
 
-/// A range of a buffer, or of whatever will be bound to a slot, as commands name it.
+/// A range of a buffer, or of whatever will be bound to a slot, as commands name it: an `Arc` of the buffer, or a [`MaybeOwned`].
 #[derive(Clone, Debug)]
-pub struct BufferRef {
+pub struct BufferRef<B = Arc<Buffer>> {
     /// The buffer; `None` for what is bound to `slot`.
-    pub buffer: Option<Arc<Buffer>>,
+    pub buffer: Option<B>,
     /// Slot of the binding table.
     pub slot: u32,
     /// Offset in bytes.
     pub offset: u64,
     /// Length in bytes, or [`WHOLE_BUFFER`](crate::WHOLE_BUFFER).
     pub length: u64,
+}
+
+impl BufferRef {
+    /// Returns the range with a buffer that may be borrowed.
+    pub(crate) fn shared<'a>(self) -> BufferRef<MaybeOwned<'a, Buffer>> {
+        let BufferRef { buffer, slot, offset, length } = self;
+        BufferRef { buffer: buffer.map(MaybeOwned::from), slot, offset, length }
+    }
+}
+
+impl BufferRef<MaybeOwned<'_, Buffer>> {
+    /// Returns the range with a share of the buffer.
+    pub(crate) fn owned(self) -> BufferRef {
+        let BufferRef { buffer, slot, offset, length } = self;
+        BufferRef { buffer: buffer.map(MaybeOwned::into_arc), slot, offset, length }
+    }
+}
+
+impl From<BufferRange<'_>> for BufferRef {
+    fn from(range: BufferRange<'_>) -> BufferRef {
+        let BufferRange { buffer, offset, length } = range;
+        BufferRef { buffer: Some(buffer.into_arc()), slot: 0, offset: offset as u64, length: length as u64 }
+    }
 }
 
 /// A range of a buffer that a command uses.
@@ -104,6 +129,8 @@ pub struct Dispatch {
     pub executable: Arc<Executable>,
     /// The function's ordinal.
     pub function: usize,
+    /// What it needs to know of the function.
+    pub needs: KernelNeeds,
     /// The number of workgroups.
     pub workgroup_count: WorkgroupCount,
     /// The range of its constants; see [`Commands::constants`].

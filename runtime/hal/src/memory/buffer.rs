@@ -200,6 +200,14 @@ impl Buffer {
         self.constant.as_ref()?.bytes(self.byte_offset)
     }
 
+    /// Whether the bytes are, or were, those of a constant: where they are not, [`Buffer::constant_bytes`] returns none, and
+    /// [`Buffer::mark_written`] does nothing.
+    #[inline]
+    #[must_use]
+    pub fn is_of_constant(&self) -> bool {
+        self.constant.is_some()
+    }
+
     /// Must be called before the address is given to someone who may write there, such as a kernel. What orders those writes and reads
     /// by others orders this, too. Memory that must not be written stays as it is.
     #[inline]

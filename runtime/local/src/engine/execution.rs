@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::sync::PoisonError;
 
 use super::super::cost::measure;
-use super::super::dispatch::{Scratch, execute_ranges};
+use super::super::dispatch::{KernelCall, RecordedBindings, Scratch, execute_ranges};
 use super::super::execution;
 use super::claim::{Chunks, Participant, Stages, Step};
 use super::participate::Engine;
@@ -290,10 +290,18 @@ impl<'a> Participation<'a> {
             Command::Dispatch(dispatch) => {
                 let mut fuel = Fuel::of(meter);
                 let threads = u8::try_from(self.engine.concurrency()).unwrap_or(u8::MAX);
-                let count_of = node.workgroup_count;
+                let call = KernelCall {
+                    executable: &dispatch.executable,
+                    function: dispatch.function,
+                    needs: &dispatch.needs,
+                    workgroup_count: node.workgroup_count,
+                    constants: commands.constants(dispatch),
+                    threads,
+                };
+                let bindings = RecordedBindings::new(commands, dispatch, table);
                 let scratch = &mut self.scratch;
                 self.engine.dividing(|| {
-                    execute_ranges(commands, dispatch, table, &mut fuel, scratch, threads, count_of, |run| {
+                    execute_ranges(&call, &bindings, &mut fuel, scratch, |run| {
                         drive(&mut |range| {
                             count(&range);
                             run(range)

@@ -8,12 +8,12 @@ use crate::hal::{
     Buffer, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Device, DispatchFlags, Executable,
     ExecutionStage, WHOLE_BUFFER, Workgroups,
 };
-use crate::vm::{Buffer as VmBuffer, Caller, Span};
+use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 
 /// The layout of a binding in a dispatch: reserved, slot, buffer, offset, length.
-pub(super) type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
+pub(super) type DispatchBinding<'a> = (i32, u32, Option<MaybeOwned<'a, Buffer>>, u64, u64);
 
-fn binding_ref((_, slot, buffer, offset, length): DispatchBinding) -> BufferRef {
+fn binding_ref((_, slot, buffer, offset, length): DispatchBinding<'_>) -> BufferRef<MaybeOwned<'_, Buffer>> {
     BufferRef { buffer, slot, offset, length }
 }
 
@@ -136,35 +136,49 @@ impl HalState {
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
-        executable: Arc<Executable>,
+        executable: MaybeOwned<'_, Executable>,
         function: u64,
         workgroups_x: u32,
         workgroups_y: u32,
         workgroups_z: u32,
         flags: u64,
         constants: Span<u32>,
-        bindings: Span<DispatchBinding>,
+        bindings: Span<DispatchBinding<'_>>,
     ) -> Result<()> {
         let workgroups = Workgroups::Count([workgroups_x, workgroups_y, workgroups_z]);
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch(executable, function, workgroups, &constants, bindings.into_iter().map(binding_ref), flags)
+        commands.dispatch_borrowed(
+            executable,
+            function,
+            workgroups,
+            &constants,
+            bindings.into_iter().map(binding_ref),
+            flags,
+        )
     }
 
     pub fn command_buffer_dispatch_indirect(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
-        executable: Arc<Executable>,
+        executable: MaybeOwned<'_, Executable>,
         function: u64,
         slot: u32,
         buffer: Option<Arc<Buffer>>,
         offset: u64,
         flags: u64,
         constants: Span<u32>,
-        bindings: Span<DispatchBinding>,
+        bindings: Span<DispatchBinding<'_>>,
     ) -> Result<()> {
         let workgroups = Workgroups::Indirect(BufferRef { buffer, slot, offset, length: WHOLE_BUFFER });
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch(executable, function, workgroups, &constants, bindings.into_iter().map(binding_ref), flags)
+        commands.dispatch_borrowed(
+            executable,
+            function,
+            workgroups,
+            &constants,
+            bindings.into_iter().map(binding_ref),
+            flags,
+        )
     }
 }

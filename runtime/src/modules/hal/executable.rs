@@ -33,6 +33,10 @@ impl HalState {
         executable: &Executable,
         name: &VmBuffer,
     ) -> Result<u64> {
-        Ok(executable.lookup(&name.text()?)? as u64)
+        // Constants, as most names are, need no check of their text.
+        match name.as_bytes().and_then(|name| executable.position(name)) {
+            Some(position) => Ok(position as u64),
+            None => Ok(executable.lookup(&name.text()?)? as u64),
+        }
     }
 }
