@@ -96,6 +96,56 @@ pub fn extent(base: i64, loops: impl IntoIterator<Item = (usize, i64)>) -> Optio
     Some((least, greatest))
 }
 
+/// The elements that loops access, relative to that of the first iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// None: a loop has no iterations.
+    Nothing,
+    /// From the first of these to the second.
+    Between(i64, i64),
+    /// Further than numbers of 64 bits tell.
+    Unknown,
+}
+
+impl Reach {
+    /// Returns how far loops reach: for each, its trip count and its stride.
+    #[must_use]
+    pub fn of(loops: impl Iterator<Item = (usize, i64)> + Clone) -> Reach {
+        let (mut least, mut greatest) = (Some(0i64), Some(0i64));
+        for (count, stride) in loops {
+            let Some(last) = count.checked_sub(1) else { return Reach::Nothing };
+            let distance = i64::try_from(last).ok().and_then(|last| last.checked_mul(stride));
+            let end = if distance.is_some_and(|distance| distance < 0) { &mut least } else { &mut greatest };
+            *end = end.and_then(|end| end.checked_add(distance?));
+        }
+        match (least, greatest) {
+            (Some(least), Some(greatest)) => Reach::Between(least, greatest),
+            _ => Reach::Unknown,
+        }
+    }
+
+    /// Returns the least and the greatest element where the first iteration has `base`.
+    #[must_use]
+    pub fn from(self, base: i64) -> Option<(i64, i64)> {
+        match self {
+            Reach::Between(least, greatest) => Some((base.checked_add(least)?, base.checked_add(greatest)?)),
+            Reach::Nothing | Reach::Unknown => None,
+        }
+    }
+
+    /// Whether all are within a range where the first iteration has `base`.
+    #[must_use]
+    pub fn is_within(self, base: i64, least: i64, greatest: i64) -> bool {
+        self == Reach::Nothing || self.from(base).is_some_and(|all| least <= all.0 && all.1 <= greatest)
+    }
+
+    /// How many elements there are from the first to the last.
+    #[must_use]
+    pub fn elements(self) -> u64 {
+        self.from(0).map_or(0, |(least, greatest)| greatest.abs_diff(least).saturating_add(1))
+    }
+}
+
 /// Whether one of the trip counts is zero.
 pub fn has_no_iterations(loops: impl IntoIterator<Item = (usize, i64)>) -> bool {
     loops.into_iter().any(|(count, _)| count == 0)

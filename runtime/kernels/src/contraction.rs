@@ -101,7 +101,7 @@ unsafe fn contract_on<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
-    let decided = prepared::decided::<O>(level, sums, loops, [left.kind(), right.kind()], [0; 2]);
+    let decided = prepared::decided::<O>(level, sums, loops, [left.kind(), right.kind()], [false; 2]);
     // SAFETY: promised by the caller.
     unsafe { prepared::run::<O>(&decided, output, left, right) }
 }

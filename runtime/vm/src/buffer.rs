@@ -31,9 +31,10 @@ pub(crate) use contraction::{Compute, Elements, FactorSource};
 pub use contraction::{Computed, Contract, Extended, One, View};
 pub use elements::{Element, Gather, Grid, GridMut, Misses, Number, keep_iteration_order, settle_memory, settled};
 pub(crate) use elements::{elements_of, is_element};
+pub(crate) use incarnate_bytecode::trip_count::Reach;
 pub use layouts::ConstantBytes;
 pub use memory::{HasMemory, Memory};
-pub(crate) use region::{Reach, Region};
+pub(crate) use region::Region;
 pub use scalar::Scalar;
 
 use super::ledger::{Charge, Ledger, SharedCharge};

@@ -258,7 +258,7 @@ pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKi
         })
         .collect();
     let kinds = in_memory.map(|in_memory| if in_memory { OperandKind::Memory } else { OperandKind::Computed });
-    let groups = prepared::decided::<G>(level, None, &grouped, kinds, [0; 2]);
+    let groups = prepared::decided::<G>(level, None, &grouped, kinds, [false; 2]);
     let each = loops[along];
     let done = each.count / G::COUNT * G::COUNT;
     let rest = (done < each.count).then(|| {

@@ -20,8 +20,8 @@ pub(super) struct Question {
     /// same operations in order.
     pub(super) sums: Option<Sums>,
     pub(super) operands: [OperandKind; 2],
-    /// For each operand that is in a constant, the most elements of a prepacked copy; else zero.
-    pub(super) constants: [usize; 2],
+    /// Whether each operand is in a constant, so that it may be prepacked.
+    pub(super) constants: [bool; 2],
 }
 
 impl PartialEq for Question {
@@ -118,7 +118,7 @@ mod tests {
         let products: Vec<[Loop; 3]> = (0..100).map(|at| product(8 + at % 10, 16 + at / 10, 32)).collect();
         let level = Level::at_most(&Machine::PORTABLE);
         let all = || -> Vec<Rc<Decided>> {
-            products.iter().map(|loops| decided::<FmaF32>(level, None, loops, IN_MEMORY, [0; 2])).collect()
+            products.iter().map(|loops| decided::<FmaF32>(level, None, loops, IN_MEMORY, [false; 2])).collect()
         };
         let (first, second) = (all(), all());
         let kept = first.iter().zip(&second).filter(|(first, second)| Rc::ptr_eq(first, second)).count();
@@ -130,12 +130,13 @@ mod tests {
     fn other_questions_have_other_answers() {
         let loops = [each(8, 32, 16, 0), each(16, 0, 1, 32), each(32, 1, 0, 1)];
         let (best, portable) = (Level::best(usize::MAX), Level::at_most(&Machine::PORTABLE));
-        let of = |level: Level, operands: [OperandKind; 2]| decided::<MulAddF32>(level, None, &loops, operands, [0; 2]);
+        let of =
+            |level: Level, operands: [OperandKind; 2]| decided::<MulAddF32>(level, None, &loops, operands, [false; 2]);
         let asked = of(best, IN_MEMORY);
         let computed = of(best, [OperandKind::Computed, OperandKind::Memory]);
-        let fused = decided::<FmaF32>(best, None, &loops, IN_MEMORY, [0; 2]);
-        let constant = decided::<MulAddF32>(best, None, &loops, IN_MEMORY, [0, 1 << 20]);
-        let any_order = decided::<AnyOrder<MulAddF32>>(best, None, &loops, IN_MEMORY, [0; 2]);
+        let fused = decided::<FmaF32>(best, None, &loops, IN_MEMORY, [false; 2]);
+        let constant = decided::<MulAddF32>(best, None, &loops, IN_MEMORY, [false, true]);
+        let any_order = decided::<AnyOrder<MulAddF32>>(best, None, &loops, IN_MEMORY, [false; 2]);
         assert!([&computed, &fused, &constant, &any_order].into_iter().all(|other| !Rc::ptr_eq(&asked, other)));
         assert!(best == portable || !Rc::ptr_eq(&asked, &of(portable, IN_MEMORY)));
         assert!(Rc::ptr_eq(&asked, &of(best, IN_MEMORY)));

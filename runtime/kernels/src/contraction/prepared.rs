@@ -3,6 +3,8 @@
 use alloc::rc::Rc;
 use core::marker::PhantomData;
 
+use incarnate_bytecode::trip_count::{Reach, is_injective_by};
+
 use super::ablation::Form;
 use super::costs::{CYCLE, SCALAR_ITERATION};
 use super::division;
@@ -25,6 +27,10 @@ pub(super) struct Decided {
     level: Level,
     operands: [OperandKind; 2],
     loops: Rc<[Loop]>,
+    /// How far the loops reach in C, A and B.
+    reaches: [Reach; 3],
+    /// Iterations that differ in loops that move C have different elements of it.
+    is_injective: bool,
     /// Not zero, and different for each contraction that a thread prepares: lists in the thread's scratch memory are named by it.
     number: u64,
     sums: Sums,
@@ -64,10 +70,10 @@ pub struct Prepared<O> {
     operation: PhantomData<O>,
 }
 
-/// Decides how a contraction runs, for operands of these kinds. `constants` are, for each operand that is in a constant, the most
-/// elements of a [prepacked](Prepared::prepacked) copy; else zero. A thread keeps the answers to the last questions.
+/// Decides how a contraction runs, for operands of these kinds. `constants` says which operands are in constants: one of them may be
+/// [prepacked](Prepared::prepacked). A thread keeps the answers to the last questions.
 #[must_use]
-pub fn prepare<O: Operation>(loops: &[Loop], operands: [OperandKind; 2], constants: [usize; 2]) -> Prepared<O> {
+pub fn prepare<O: Operation>(loops: &[Loop], operands: [OperandKind; 2], constants: [bool; 2]) -> Prepared<O> {
     prepare_part::<O>(None, loops, operands, constants)
 }
 
@@ -76,7 +82,7 @@ fn prepare_part<O: Operation>(
     sums: Option<Sums>,
     loops: &[Loop],
     operands: [OperandKind; 2],
-    constants: [usize; 2],
+    constants: [bool; 2],
 ) -> Prepared<O> {
     let level = Level::best(usize::MAX);
     Prepared { decided: decided::<O>(level, sums, loops, operands, constants), operation: PhantomData }
@@ -88,7 +94,7 @@ pub(super) fn decided<O: Operation>(
     sums: Option<Sums>,
     loops: &[Loop],
     operands: [OperandKind; 2],
-    constants: [usize; 2],
+    constants: [bool; 2],
 ) -> Rc<Decided> {
     let machine = &<O as Tiled>::tiles(level).machine;
     let sums = if O::ANY_ORDER { sums } else { Some(Sums::Sequential) };
@@ -127,14 +133,21 @@ impl Decided {
         let Question { level, machine, operands, .. } = question;
         let sums = question.sums.unwrap_or_else(|| Sums::of::<O>(loops));
         let (schedule, cycles) = Schedule::of::<O>(loops, question, sums);
+        let reach = |stride: fn(&Loop) -> i64| Reach::of(loops.iter().map(|each| (each.count, stride(each))));
+        let reaches = [reach(|each| each.output), reach(|each| each.left), reach(|each| each.right)];
+        // A loop that does not move C sums.
+        let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);
+        let is_injective = is_injective_by(loops.len(), moving);
         let prepacked = match &schedule {
             Schedule::Tiles(_) => [Side::Left, Side::Right].into_iter().find_map(|side| {
-                let most = question.constants[side.index()];
+                // A copy has at most as many elements as there are from the first to the last.
+                let most = usize::try_from(reaches[1 + side.index()].elements()).unwrap_or(usize::MAX);
                 let other = operands[side.other().index()];
-                let layout = if most == 0 { None } else { Layout::of(loops, side, machine, other, most) }?;
+                let is_constant = question.constants[side.index()];
+                let layout = if is_constant { Layout::of(loops, side, machine, other, most) } else { None }?;
                 let mut operands = operands;
                 operands[side.index()] = OperandKind::Layout;
-                let decided = decided::<O>(level, Some(sums), layout.loops(), operands, [0; 2]);
+                let decided = decided::<O>(level, Some(sums), layout.loops(), operands, [false; 2]);
                 Some(Prepacked { side, layout, decided })
             }),
             _ => None,
@@ -144,7 +157,8 @@ impl Decided {
             _ => None,
         };
         let divided = division::divisible(loops, operands, packed);
-        Decided { level, operands, loops: loops.into(), number, sums, schedule, prepacked, divided, cycles }
+        let loops = loops.into();
+        Decided { level, operands, loops, reaches, is_injective, number, sums, schedule, prepacked, divided, cycles }
     }
 }
 
@@ -187,6 +201,24 @@ impl<O: Operation> Prepared<O> {
     #[must_use]
     pub fn loops(&self) -> &[Loop] {
         &self.decided.loops
+    }
+
+    /// The kinds of the operands.
+    #[must_use]
+    pub fn operands(&self) -> [OperandKind; 2] {
+        self.decided.operands
+    }
+
+    /// How far the loops reach in C, A and B.
+    #[must_use]
+    pub fn reaches(&self) -> [Reach; 3] {
+        self.decided.reaches
+    }
+
+    /// Whether iterations that differ in loops that move C have different elements of it.
+    #[must_use]
+    pub fn is_injective(&self) -> bool {
+        self.decided.is_injective
     }
 
     /// The order of the sums, which all parts of a divided contraction have.
@@ -234,7 +266,7 @@ pub unsafe fn contract_part<O: Operation>(
     loops: &[Loop],
 ) {
     // SAFETY: promised by the caller.
-    unsafe { prepare_part::<O>(Some(sums), loops, [left.kind(), right.kind()], [0; 2]).run(output, left, right) }
+    unsafe { prepare_part::<O>(Some(sums), loops, [left.kind(), right.kind()], [false; 2]).run(output, left, right) }
 }
 
 /// Runs a contraction as it was decided.

@@ -5,24 +5,21 @@ use core::ops::Range;
 
 use super::elements::{Element, load};
 use super::layouts::{self, ConstantBytes};
+use super::memory::HasMemory;
 use super::memory::Memory;
-use super::region::{Reach, Region};
+use super::region::Region;
 use crate::Ref;
-use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
+use incarnate_bytecode::trip_count::Reach;
 use incarnate_kernels::contraction::{
-    self, FmaF32, FmaF32AnyOrder, Gather, Initial, MulAddF32, MulAddF32AnyOrder, MulAddI32, Narrow, Piece, Side,
+    self, FmaF32, FmaF32AnyOrder, Gather, Initial, MulAddF32, MulAddF32AnyOrder, MulAddI32, Narrow, OperandKind, Piece,
+    Prepared, Side,
 };
 use incarnate_kernels::{Loop, Operation};
 
 mod divided;
 
-/// The stride of an operand or of the output in a loop.
+/// The stride of an operand in a loop.
 type Stride = fn(&Loop) -> i64;
-
-/// The trip count and the stride of each loop.
-fn strided(loops: &[Loop], stride: Stride) -> impl Iterator<Item = (usize, i64)> + Clone {
-    loops.iter().map(move |each| (each.count, stride(each)))
-}
 
 /// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +49,8 @@ impl<'a, T: Element> View<'a, T> {
         Computed { view: self, function }
     }
 
-    fn region(&self, is_written: bool, loops: &[Loop], stride: Stride) -> Option<Region> {
-        self.memory?.region_of((size_of::<T>(), is_written), self.base, Reach::of(strided(loops, stride)))
+    fn region(&self, is_written: bool, reach: Reach) -> Option<Region> {
+        self.memory?.region_of((size_of::<T>(), is_written), self.base, reach)
     }
 }
 
@@ -100,7 +97,7 @@ impl<T, F> fmt::Debug for Computed<'_, T, F> {
 }
 
 mod sealed {
-    use super::{ConstantBytes, Element, Loop, Narrow, Range, Stride, contraction};
+    use super::{ConstantBytes, Element, Loop, Narrow, OperandKind, Range, Reach, Stride, contraction};
 
     /// Integers that kernels may have instructions for.
     pub trait NarrowElement: Element + Into<i32> {
@@ -114,17 +111,24 @@ mod sealed {
 
     /// What a contraction multiplies.
     pub trait Source<N> {
-        /// Checks that the elements of all iterations are within the buffer, and returns what `then` makes of the operand and of
-        /// the addresses of its elements.
-        fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool;
+        /// The kind of the operand, and whether its elements are bytes of a constant.
+        fn kind(&self, loops: &[Loop], stride: Stride) -> (OperandKind, bool);
+
+        /// Checks that the elements of all iterations are within the buffer, and returns what `then` makes of the operand, of that kind,
+        /// and of the addresses of its elements.
+        fn checked(&self, kind: OperandKind, reach: Reach, then: Then<'_, N>) -> bool;
     }
 }
 pub(crate) use sealed::Source as FactorSource;
 use sealed::{NarrowElement, Source, Then};
 
 impl<N: Element> Source<N> for View<'_, N> {
-    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
-        let region = self.region(false, loops, stride);
+    fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
+        (OperandKind::Memory, self.memory.is_some_and(|memory| memory.is_of_constant()))
+    }
+
+    fn checked(&self, _: OperandKind, reach: Reach, then: Then<'_, N>) -> bool {
+        let region = self.region(false, reach);
         region.is_some_and(|region| {
             let address = region.origin.cast_const();
             let constant = self.memory.and_then(|memory| memory.constant_at(address));
@@ -134,12 +138,17 @@ impl<N: Element> Source<N> for View<'_, N> {
 }
 
 impl Source<f32> for One {
-    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, f32>) -> bool {
+    fn kind(&self, loops: &[Loop], stride: Stride) -> (OperandKind, bool) {
+        // With strides, no element of memory is read, wherever it is.
+        let is_one_element = loops.iter().all(|each| stride(each) == 0);
+        (if is_one_element { OperandKind::Memory } else { OperandKind::Computed }, false)
+    }
+
+    fn checked(&self, kind: OperandKind, _: Reach, then: Then<'_, f32>) -> bool {
         static ONE: f32 = 1.0;
-        let operand = match strided(loops, stride).all(|(_, stride)| stride == 0) {
-            true => contraction::Operand::Memory(&raw const ONE),
-            // No element of memory is read, wherever it is.
-            false => contraction::Operand::Computed(&One, 0),
+        let operand = match kind {
+            OperandKind::Memory => contraction::Operand::Memory(&raw const ONE),
+            _ => contraction::Operand::Computed(&One, 0),
         };
         then(operand, 0..0, None)
     }
@@ -215,10 +224,17 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
 }
 
 impl<N: Element + Default> Source<N> for Elements<'_, N> {
-    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
+    fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
+        match (self.compute, self.buffer.memory()) {
+            (None, memory) => (OperandKind::Memory, memory.is_some_and(|memory| memory.is_of_constant())),
+            (Some(_), _) => (OperandKind::Computed, false),
+        }
+    }
+
+    fn checked(&self, _: OperandKind, reach: Reach, then: Then<'_, N>) -> bool {
         let Ref::Buffer(buffer) = self.buffer else { return false };
         let memory = buffer.memory();
-        memory.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
+        memory.region_of((self.width, false), self.base, reach).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
                 None => then(contraction::Operand::Memory(origin.cast()), region.span, memory.constant_at(origin)),
@@ -257,8 +273,12 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Gather<N> for Gathered
 }
 
 impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed<'_, T, F> {
-    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
-        self.view.region(false, loops, stride).is_some_and(|region| {
+    fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
+        (OperandKind::Computed, false)
+    }
+
+    fn checked(&self, _: OperandKind, reach: Reach, then: Then<'_, N>) -> bool {
+        self.view.region(false, reach).is_some_and(|region| {
             let gathered = Gathered { origin: region.origin.cast_const().cast(), function: &self.function };
             then(contraction::Operand::Computed(&gathered, 0), region.span, None)
         })
@@ -289,8 +309,12 @@ impl<T: NarrowElement> Gather<i32> for Integers<T> {
 }
 
 impl<T: NarrowElement> Source<i32> for Extended<'_, T> {
-    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, i32>) -> bool {
-        self.0.region(false, loops, stride).is_some_and(|region| {
+    fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
+        (OperandKind::Computed, false)
+    }
+
+    fn checked(&self, _: OperandKind, reach: Reach, then: Then<'_, i32>) -> bool {
+        self.0.region(false, reach).is_some_and(|region| {
             then(
                 contraction::Operand::Computed(&Integers::<T>(region.origin.cast_const().cast()), 0),
                 region.span,
@@ -349,62 +373,61 @@ unsafe fn contract<O: Contract>(
     loops: &[Loop],
     permitted: &mut dyn FnMut() -> bool,
 ) -> bool {
-    let Some(region) = output.region(true, loops, |each| each.output) else { return false };
-    if has_no_iterations(strided(loops, |_| 0)) {
+    let (left_stride, right_stride): (Stride, Stride) = (|each| each.left, |each| each.right);
+    let (left_kind, is_left_constant) = left.kind(loops, left_stride);
+    let (right_kind, is_right_constant) = right.kind(loops, right_stride);
+    let prepared = contraction::prepare::<O>(loops, [left_kind, right_kind], [is_left_constant, is_right_constant]);
+    let [reach, left_reach, right_reach] = prepared.reaches();
+    let Some(region) = output.region(true, reach) else { return false };
+    if reach == Reach::Nothing {
         return !output.is_of_zeros && permitted();
     }
-    // A loop that does not move the output sums.
-    let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);
     let initial = if output.is_of_zeros { Initial::Zeros } else { Initial::Stored };
     let is_disjoint = |span: &Range<usize>| span.end <= region.span.start || region.span.end <= span.start;
-    is_injective_by(loops.len(), moving)
-        && left.checked(loops, |each| each.left, &mut |left, left_span, left_constant| {
-            right.checked(loops, |each| each.right, &mut |right, right_span, right_constant| {
-                if !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
+    prepared.is_injective()
+        && left.checked(left_kind, left_reach, &mut |left, left_span, left_constant| {
+            right.checked(right_kind, right_reach, &mut |right, right_span, right_constant| {
+                let is_prepared_for = [left.kind(), right.kind()] == prepared.operands();
+                if !is_prepared_for || !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
                     return false;
                 }
-                let constants = [
-                    left_constant.map(|first| (first, left_span.len())),
-                    right_constant.map(|first| (first, right_span.len())),
-                ];
+                let output = (region.origin.cast(), initial);
                 // SAFETY: `Memory::region_of` checked that the elements are within their buffers and aligned, and that the output can
-                // be written to; this function checked that its elements are distinct and that they overlap no operand's.
-                // Memory that `constant_at` found has the bytes of a constant that lives.
-                unsafe { by_layouts::<O>((region.origin.cast(), initial), (left, right), constants, loops) };
+                // be written to; its elements are distinct, and this function checked that they overlap no operand's.
+                // Memory that `constant_at` found has the bytes of a constant that lives. The operands are of the kinds of `prepared`.
+                unsafe { by_layouts::<O>(&prepared, output, (left, right), [left_constant, right_constant]) };
                 true
             })
         })
 }
 
 /// Runs a contraction, with the prepacked copy of an operand that is in a constant where there is one. `constants` are where an operand
-/// is in a constant, and the length of the memory that contains its elements, in bytes.
+/// is in a constant.
 ///
 /// # Safety
-/// As for [`contraction::contract`]; and the constants live, and have the elements of all iterations.
+/// As for [`contraction::Prepared::run`]; and the constants live, and have the elements of all iterations.
 unsafe fn by_layouts<O: Operation>(
+    prepared: &Prepared<O>,
     output: (*mut O::Number, Initial),
     operands: (contraction::Operand<'_, O::Number>, contraction::Operand<'_, O::Number>),
-    constants: [Option<(ConstantBytes, usize)>; 2],
-    loops: &[Loop],
+    constants: [Option<ConstantBytes>; 2],
 ) {
     let (mut left, mut right) = operands;
-    let most = constants.map(|constant| constant.map_or(0, |(_, bytes)| bytes / size_of::<O::Number>()));
-    let mut prepared = contraction::prepare::<O>(loops, [left.kind(), right.kind()], most);
     let prepacked = prepared.prepacked().and_then(|(side, layout, prepared)| {
-        let (constant, _) = constants[side.index()]?;
         // SAFETY: promised by the caller.
-        Some((side, unsafe { layouts::elements(constant, layout) }?, prepared))
+        Some((side, unsafe { layouts::elements(constants[side.index()]?, layout) }?, prepared))
     });
-    if let Some((side, elements, with_copy)) = prepacked {
-        let copy = contraction::Operand::Layout(elements.cast());
-        match side {
-            Side::Left => left = copy,
-            Side::Right => right = copy,
-        }
-        prepared = with_copy;
+    let Some((side, elements, with_copy)) = prepacked else {
+        // SAFETY: promised by the caller.
+        return unsafe { divided::run::<O>(prepared, output, left, right) };
+    };
+    let copy = contraction::Operand::Layout(elements.cast());
+    match side {
+        Side::Left => left = copy,
+        Side::Right => right = copy,
     }
     // SAFETY: promised by the caller. Copies have the elements of all iterations, and nothing writes to them.
-    unsafe { divided::run::<O>(&prepared, output, left, right) };
+    unsafe { divided::run::<O>(&with_copy, output, left, right) };
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::region::{Reach, Region};
+use super::region::Region;
 use super::{Buffer, Memory};
+use incarnate_bytecode::trip_count::Reach;
 
 mod gather;
 

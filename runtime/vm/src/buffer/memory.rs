@@ -117,6 +117,11 @@ impl Memory<'_> {
         self.length as u64
     }
 
+    /// Whether the bytes are those of a constant.
+    pub(super) const fn is_of_constant(&self) -> bool {
+        self.constant.is_some()
+    }
+
     /// Returns which bytes of a constant are those from an address in the memory on.
     pub(super) fn constant_at(&self, address: *const u8) -> Option<ConstantBytes> {
         Some(self.constant?.moved(address.addr().wrapping_sub(self.data.as_ptr().addr())))
