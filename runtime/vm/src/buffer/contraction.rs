@@ -83,6 +83,12 @@ pub struct One;
 #[derive(Clone, Copy, Debug)]
 pub struct Extended<'a, T>(View<'a, T>);
 
+/// The kind of an operand of narrow integers, of so many bytes each, that begins at an element of memory.
+fn narrow_kind(of: Narrow, memory: Option<Memory<'_>>, base: i64, width: usize) -> OperandKind {
+    let first = memory.map_or(0, |memory| memory.first_address().wrapping_add((base as usize).wrapping_mul(width)));
+    OperandKind::Narrow { of, is_aligned: first.is_multiple_of(align_of::<u32>()) }
+}
+
 /// Numbers that are computed from elements of a buffer: [`View::map`].
 #[derive(Clone, Copy)]
 pub struct Computed<'a, T, F> {
@@ -227,7 +233,10 @@ impl<N: Element + Default> Source<N> for Elements<'_, N> {
     fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
         match (self.compute, self.buffer.memory()) {
             (None, memory) => (OperandKind::Memory, memory.is_some_and(|memory| memory.is_of_constant())),
-            (Some(_), _) => (OperandKind::Computed, false),
+            (Some(compute), memory) => match compute.narrow() {
+                Some(of) => (narrow_kind(of, memory, self.base, self.width), false),
+                None => (OperandKind::Computed, false),
+            },
         }
     }
 
@@ -310,7 +319,7 @@ impl<T: NarrowElement> Gather<i32> for Integers<T> {
 
 impl<T: NarrowElement> Source<i32> for Extended<'_, T> {
     fn kind(&self, _: &[Loop], _: Stride) -> (OperandKind, bool) {
-        (OperandKind::Computed, false)
+        (narrow_kind(T::NARROW, self.0.memory, self.0.base, size_of::<T>()), false)
     }
 
     fn checked(&self, _: OperandKind, reach: Reach, then: Then<'_, i32>) -> bool {

@@ -117,6 +117,11 @@ impl Memory<'_> {
         self.length as u64
     }
 
+    /// The address of the first byte, as a number.
+    pub(super) fn first_address(&self) -> usize {
+        self.data.addr().get()
+    }
+
     /// Whether the bytes are those of a constant.
     pub(super) const fn is_of_constant(&self) -> bool {
         self.constant.is_some()
