@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use crate::hal::Executable;
-use crate::hal::backend::Command;
 
 /// A running mean of a cost, in picoseconds; updates of several threads may get lost, which does no harm.
 #[derive(Debug, Default)]
@@ -60,10 +59,9 @@ pub(crate) fn kernel_cost(executable: &Executable, function: usize) -> Option<&C
     costs.0.get(function)
 }
 
-/// Takes into account that `workgroups` of a dispatch ran from `start` until now; other commands have no kernel.
-pub(crate) fn measure(start: Instant, command: &Command, workgroups: u64) {
-    if let Command::Dispatch(dispatch) = command
-        && let Some(cost) = kernel_cost(&dispatch.executable, dispatch.function)
+/// Takes into account that `workgroups` of a function's dispatch ran from `start` until now.
+pub(crate) fn measure(start: Instant, (executable, function): (&Executable, usize), workgroups: u64) {
+    if let Some(cost) = kernel_cost(executable, function)
         && let Some(time) = picoseconds(start.elapsed()).checked_div(workgroups)
     {
         cost.learn(time);

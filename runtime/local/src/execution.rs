@@ -37,19 +37,23 @@ pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>], meter: O
     execute_measuring(commands, table, &mut fuel, false)
 }
 
-/// Runs a dispatch while it is recorded. Calls with limits have none.
-pub(crate) fn execute_inline(dispatch: &InlineDispatch<'_>) -> Result<()> {
+/// Runs a dispatch while it is recorded, and measures its kernel where `is_measured`. Calls with limits have none.
+pub(crate) fn execute_inline(dispatch: &InlineDispatch<'_>, is_measured: bool) -> Result<()> {
     let InlineDispatch { executable, function, ref needs, workgroup_count, constants, bindings } = *dispatch;
     let total = total(workgroup_count)?;
     if total == 0 {
         return Ok(());
     }
-    let start = profile::is_on().then(Instant::now);
+    let start = (is_measured || profile::is_on()).then(Instant::now);
     let mut scratch = Scratch::take();
     let call = KernelCall { executable, function, needs, workgroup_count, constants, threads: 1 };
     let result = execute_ranges(&call, &bindings, &mut Fuel::of(None), &mut scratch, |run| run(0..total));
     scratch.give_back();
-    if let Some(start) = start {
+    #[cfg(feature = "local-task")]
+    if let Some(start) = start.filter(|_| is_measured) {
+        measure(start, (executable, function), total);
+    }
+    if let Some(start) = start.filter(|_| profile::is_on()) {
         let bytes = bindings.iter().map(|binding| binding.length as u64).fold(0, u64::saturating_add);
         profile::record(start, &dispatch_facts((executable, function), (total, bytes), true));
     }
@@ -124,8 +128,8 @@ fn take_time(
     #[cfg_attr(not(feature = "local-task"), allow(unused_variables, reason = "for local-task"))] is_measured: bool,
 ) {
     #[cfg(feature = "local-task")]
-    if is_measured {
-        measure(start, command, workgroups);
+    if let (true, Command::Dispatch(dispatch)) = (is_measured, command) {
+        measure(start, (&dispatch.executable, dispatch.function), workgroups);
     }
     if profile::is_on() {
         record(start, commands, command, table, workgroups, workgroups, true);

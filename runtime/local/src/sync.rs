@@ -28,6 +28,9 @@ impl Backend for SyncBackend {
     }
 
     fn inline_execution(&self) -> Option<InlineExecution> {
-        Some(execution::execute_inline)
+        Some(InlineExecution {
+            dispatch: |dispatch| Some(execution::execute_inline(dispatch, false)),
+            longest_transfer: u64::MAX,
+        })
     }
 }

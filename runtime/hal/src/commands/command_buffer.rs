@@ -244,6 +244,17 @@ impl CommandBuffer {
         Ok(Some(inline).filter(|_| !is_kept))
     }
 
+    /// Whether a transfer of these ranges runs at once.
+    fn transfers_inline(&self, ranges: &[&BufferRef]) -> Result<bool> {
+        let Some(inline) = self.inline(CommandCategory::TRANSFER)? else { return Ok(false) };
+        let is_left = |range: &&BufferRef| {
+            range.buffer.as_ref().is_some_and(|buffer| {
+                buffer.is_remote() || range.length.min(buffer.byte_length()) > inline.longest_transfer
+            })
+        };
+        Ok(!ranges.iter().any(is_left))
+    }
+
     /// Runs the closure with the commands so far, the number of debug groups that are open, and the charge.
     #[inline(always)]
     fn recording(&self, body: impl FnOnce(&mut Commands, &mut u32, &mut Charge) -> Result<()>) -> Result<()> {
@@ -355,7 +366,7 @@ impl CommandBuffer {
     /// INVALID_ARGUMENT for another pattern length or one that does not divide offset and length; OUT_OF_RANGE and
     /// PERMISSION_DENIED for buffers that do not fit.
     pub fn fill(&self, target: BufferRef, pattern: u64, pattern_length: usize) -> Result<()> {
-        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&target) {
+        if self.transfers_inline(&[&target])? {
             let target = BufferRange::of_target(target)?;
             let filled = target.buffer.fill(target.offset as u64, target.length as u64, pattern, pattern_length);
             return filled.map_err(|error| error.context("fill"));
@@ -383,7 +394,7 @@ impl CommandBuffer {
                 source.len()
             ))),
         };
-        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&target) {
+        if self.transfers_inline(&[&target])? {
             let target = BufferRange::of_target(target)?;
             check(target.length as u64)?;
             return target.buffer.write(target.offset as u64, source).map_err(|error| error.context("update"));
@@ -402,7 +413,7 @@ impl CommandBuffer {
     /// # Errors
     /// INVALID_ARGUMENT where the lengths differ; OUT_OF_RANGE and PERMISSION_DENIED for buffers that do not fit.
     pub fn copy(&self, source: BufferRef, target: BufferRef) -> Result<()> {
-        if self.inline(CommandCategory::TRANSFER)?.is_some() && !is_remote(&source) && !is_remote(&target) {
+        if self.transfers_inline(&[&source, &target])? {
             let source = BufferRange::of(source, BufferUsage::TRANSFER_SOURCE)?;
             let target = BufferRange::of_target(target)?;
             if source.length != target.length {
@@ -465,7 +476,7 @@ impl CommandBuffer {
         if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
             return Err(Error::unimplemented("local devices take no custom kernel arguments"));
         }
-        if let Some(run) = self.inline(CommandCategory::DISPATCH)?
+        if let Some(inline) = self.inline(CommandCategory::DISPATCH)?
             && let Workgroups::Count(workgroup_count) = workgroups
         {
             let mut ranges = Ranges::new();
@@ -476,20 +487,22 @@ impl CommandBuffer {
                 let range = BufferRange::of(binding, BufferUsage::DISPATCH);
                 ranges.push(range.map_err(|error| error.context(format!("binding {ordinal}")))?);
             }
-            if ranges.iter().any(|range| range.buffer.is_remote()) {
-                let bindings = ranges.into_iter().map(BufferRef::from);
-                return self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings);
+            if !ranges.iter().any(|range| range.buffer.is_remote()) {
+                let (function, info) = executable.check(function, constants.len(), ranges.len())?;
+                let dispatch = InlineDispatch {
+                    executable: &executable,
+                    function,
+                    needs: info.into(),
+                    workgroup_count,
+                    constants,
+                    bindings: &ranges,
+                };
+                if let Some(result) = (inline.dispatch)(&dispatch) {
+                    return result;
+                }
             }
-            let (function, info) = executable.check(function, constants.len(), ranges.len())?;
-            let needs = info.into();
-            return run(&InlineDispatch {
-                executable: &executable,
-                function,
-                needs,
-                workgroup_count,
-                constants,
-                bindings: &ranges,
-            });
+            let bindings = ranges.into_iter().map(BufferRef::from);
+            return self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings);
         }
         let bindings = bindings.into_iter().map(BufferRef::owned);
         self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings)
@@ -615,11 +628,6 @@ impl Recorder<'_> {
         }
         Ok(start..index(self.commands.bindings.len())?)
     }
-}
-
-/// Whether the host cannot access the memory of a buffer.
-fn is_remote(range: &BufferRef) -> bool {
-    range.buffer.as_ref().is_some_and(|buffer| buffer.is_remote())
 }
 
 #[cold]

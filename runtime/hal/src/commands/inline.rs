@@ -39,8 +39,14 @@ pub struct InlineDispatch<'a> {
     pub bindings: &'a [BufferRange<'a>],
 }
 
-/// Runs a dispatch at once.
-pub type InlineExecution = fn(&InlineDispatch<'_>) -> Result<()>;
+/// How a device runs commands while they are recorded. Where it leaves one, that one and all behind it are recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct InlineExecution {
+    /// Runs a dispatch; None for one that it leaves.
+    pub dispatch: fn(&InlineDispatch<'_>) -> Option<Result<()>>,
+    /// Transfers of more bytes are left.
+    pub longest_transfer: u64,
+}
 
 /// The bindings of a dispatch.
 pub(super) type Ranges<'a> = SmallVec<[BufferRange<'a>; 8]>;

@@ -2,6 +2,7 @@
 
 use super::super::cost::kernel_cost;
 use crate::FunctionInfo;
+use crate::hal::Executable;
 use crate::hal::backend::{Command, Commands, Dispatch, WorkgroupCount};
 
 /// The least time of a chunk. With 1 us, sixty chained dispatches of 1.6 us took 1.2 times as long on two threads as on one;
@@ -122,6 +123,18 @@ impl Estimate {
             self.divisible = self.divisible.saturating_add(stage);
         }
     }
+}
+
+/// The bytes of a transfer that is not divided.
+pub(super) const UNDIVIDED_BYTES: u64 = 2 * MINIMUM_CHUNK / BYTE - 1;
+
+/// Whether a dispatch is expected to take so little time that it is not divided, whatever comes with it. The time of its kernel was
+/// measured.
+pub(super) fn is_undivided((executable, function): (&Executable, usize), [x, y, z]: [u32; 3]) -> bool {
+    let workgroups = (u64::from(x) * u64::from(y)).saturating_mul(z.into());
+    // A stress test divides all that it can.
+    let cost = kernel_cost(executable, function).and_then(|cost| cost.get()).filter(|_| !cfg!(perturb));
+    cost.is_some_and(|cost| of_workgroups(Some(cost), workgroups) < 2 * MINIMUM_CHUNK)
 }
 
 /// The expected time of a dispatch, into how many units it divides, and whether its kernel has been measured.

@@ -321,7 +321,9 @@ impl<'a> Participation<'a> {
         if profile::is_on() {
             execution::record(start, commands, command, table, done, node.total, is_first);
         }
-        measure(start, command, done);
+        if let Command::Dispatch(dispatch) = command {
+            measure(start, (&dispatch.executable, dispatch.function), done);
+        }
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ pub use options::{MAXIMUM_WORKERS, TaskOptions};
 
 use super::execution as sequential;
 use crate::Result;
-use crate::hal::backend::{Backend, Commands, Completion};
+use crate::hal::backend::{Backend, Commands, Completion, InlineExecution};
 use crate::hal::{BufferBinding, CommandBuffer};
 use crate::vm::Fuel;
 use estimate::Estimate;
@@ -131,6 +131,17 @@ impl Backend for TaskBackend {
 
     fn concurrency(&self) -> usize {
         self.engine.concurrency()
+    }
+
+    fn inline_execution(&self) -> Option<InlineExecution> {
+        Some(InlineExecution {
+            dispatch: |dispatch| {
+                let is_short =
+                    estimate::is_undivided((dispatch.executable, dispatch.function), dispatch.workgroup_count);
+                is_short.then(|| sequential::execute_inline(dispatch, is_measured_now()))
+            },
+            longest_transfer: estimate::UNDIVIDED_BYTES,
+        })
     }
 
     fn drain(&self) {
