@@ -92,3 +92,58 @@ fn is_harmless(op: &Op) -> bool {
         Op::Drop { .. } | Op::GlobalLoadRef { .. } | Op::GlobalLoad { .. } | Op::CheckRef { .. } | Op::Rodata { .. }
     )
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::Arc;
+
+    use incarnate_bytecode::{Contents, VerifiedModule, assemble};
+
+    use crate::{Options, generate};
+
+    /// The source of a function that records a fill and submits it, with further instructions before the submission.
+    fn source(between: &str) -> String {
+        let text = format!(
+            r#"vm.module @recording version 0
+vm.type !hal.device
+vm.type !hal.command_buffer
+vm.type !hal.fence
+vm.type !hal.buffer
+vm.import @hal.command_buffer.create cconv "0riiIi_r"
+vm.import @hal.command_buffer.fill_buffer cconv "0rrIIiIiI_v"
+vm.import @hal.command_buffer.finalize cconv "0r_v"
+vm.import @hal.device.queue.execute cconv "0rIrrrI_v"
+vm.import @hal.buffer.load cconv "0rIi_i"
+vm.export @f
+vm.func @f(%r0: !vm.ref<?>, %r1: !vm.ref<?>, %r2: !vm.ref<?>, %r3: !vm.ref<?>) -> () {{
+^bb0:
+  %i0 = vm.const.i32 1
+  %i2:3 = vm.const.i64 4
+  %i4 = vm.const.i32.zero
+  %i6:7 = vm.const.i64.zero
+  %r4 = vm.call @hal.command_buffer.create(%r0, %i0, %i0, %i6:7, %i4)
+  vm.call @hal.command_buffer.fill_buffer(%r4, %r1, %i6:7, %i2:3, %i4, %i6:7, %i0, %i6:7)
+  vm.call @hal.command_buffer.finalize(%r4)
+{between}
+  vm.call @hal.device.queue.execute(%r0, %i6:7, %r2, %r3, %r4, %i6:7)
+  vm.return
+}}
+"#
+        );
+        let module = VerifiedModule::load(Arc::new(Contents::from_vec(assemble(&text).unwrap()))).unwrap();
+        let files = generate(&module, &Options::default()).and_then(|output| output.files("recording")).unwrap();
+        String::from_utf8(files[0].contents.clone()).unwrap()
+    }
+
+    #[test]
+    fn commands_may_run_at_once_where_nothing_accesses_memory_before_the_submission() {
+        assert!(source("").contains("modes_of_recording"));
+        assert!(source("  %i8 = vm.add.i32 %i0, %i0").contains("modes_of_recording"));
+        let load = "  %i8 = vm.call @hal.buffer.load(%r1, %i6:7, %i0)";
+        assert!(!source(load).contains("modes_of_recording"));
+        // Another use of the command buffer.
+        let twice = "  vm.call @hal.device.queue.execute(%r0, %i6:7, %r2, %r3, %r4, %i6:7)";
+        assert!(!source(twice).contains("modes_of_recording"));
+    }
+}

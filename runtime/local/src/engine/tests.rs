@@ -505,6 +505,37 @@ fn shared_executions_fail_and_the_next_succeed() {
 }
 
 #[test]
+fn commands_that_are_not_divided_may_run_while_they_are_recorded() {
+    let bench = Bench::with_workers(2);
+    let modes = CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION;
+    let inline = bench.queue.backend().inline_execution();
+    let scratch = direct(&bench.buffer());
+    // How many workgroups have run when the dispatches of so many workgroups are recorded.
+    let counted = |sizes: &[u32]| {
+        let commands = Arc::new(CommandBuffer::new(modes, CommandCategory::all(), 0, inline, Charge::none()));
+        bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        for size in sizes {
+            bench.dispatch(&commands, 0, *size, &[0, 0, 0], core::slice::from_ref(&scratch));
+        }
+        let recorded = bench.kernels.counts[0].load(Ordering::Relaxed);
+        commands.finalize().unwrap();
+        bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+        assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), sizes.iter().copied().map(u64::from).sum::<u64>());
+        recorded
+    };
+    // Nothing is known of the kernel yet.
+    assert_eq!(counted(&[2]), 0);
+    // 1 us for each workgroup; what is learned from runs changes that by a part.
+    (0..50).for_each(|_| set_costs(&bench, 1_000_000));
+    if cfg!(not(perturb)) {
+        assert_eq!(counted(&[2]), 2);
+        (0..50).for_each(|_| set_costs(&bench, 1_000_000));
+        // The first dispatch that takes long is recorded, and so is the one behind it.
+        assert_eq!(counted(&[2, 1000, 2]), 2);
+    }
+}
+
+#[test]
 fn transfers_are_divided() {
     const LENGTH: u64 = 1 << 20;
     let bench = Bench::with_workers(2);

@@ -122,6 +122,26 @@ fn a_buffer_without_other_holders_hands_its_memory_over() {
 }
 
 #[test]
+fn a_copy_that_runs_while_it_is_recorded_takes_the_memory_of_its_last_share() {
+    let modes = CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION;
+    for (device, _) in devices() {
+        let (last, next, third) = (counting(&device, 7), untouched(&device), untouched(&device));
+        let (memory, commands) = (place(&last), device.create_command_buffer(modes, CommandCategory::all(), 0));
+        let rest = |buffer| BufferRef { buffer: Some(buffer), slot: 0, offset: START, length: LENGTH - START };
+        let bytes = last.to_vec().unwrap();
+        // Another share remains.
+        commands.copy(rest(Arc::clone(&last)), range(&next, START, LENGTH - START)).unwrap();
+        assert_ne!(place(&next), memory);
+        commands.copy(rest(last), range(&third, START, LENGTH - START)).unwrap();
+        assert_eq!(place(&third), memory);
+        for copy in [&next, &third] {
+            assert_eq!(copy.to_vec().unwrap()[START as usize..], bytes[START as usize..]);
+        }
+        run(&device, Arc::new(commands)).unwrap();
+    }
+}
+
+#[test]
 fn a_buffer_that_is_needed_stays_as_it_is() {
     for (device, _) in devices() {
         let (last, next) = (counting(&device, 7), untouched(&device));
