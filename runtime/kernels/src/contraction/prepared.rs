@@ -217,7 +217,7 @@ impl<O: Operation> Prepared<O> {
         left: Operand<'_, O::Number>,
         right: Operand<'_, O::Number>,
     ) {
-        // SAFETY: promised by the caller; `prepare` takes a level of the processor.
+        // SAFETY: the contract is the same.
         unsafe { run::<O>(&self.decided, output, left, right) }
     }
 }
@@ -233,14 +233,14 @@ pub unsafe fn contract_part<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the contract is that of `run`, for operands of the kinds that this is prepared for.
     unsafe { prepare_part::<O>(Some(sums), loops, [left.kind(), right.kind()], [0; 2]).run(output, left, right) }
 }
 
 /// Runs a contraction as it was decided.
 ///
 /// # Safety
-/// As for [`Prepared::run`]; the processor is of the level.
+/// As for [`Prepared::run`].
 pub(super) unsafe fn run<O: Operation>(
     decided: &Decided,
     (output, initial): (*mut O::Number, Initial),
@@ -251,14 +251,15 @@ pub(super) unsafe fn run<O: Operation>(
     debug_assert_eq!(*operands, [left.kind(), right.kind()], "prepared for other operands");
     let is_loaded = matches!(schedule, Schedule::Scalar | Schedule::Partial(_)) || !Form::Zeros.is_used();
     let initial = if is_loaded && initial == Initial::Zeros {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the output's elements for the iterations of these loops.
         unsafe { clear(output, O::ZERO, loops) };
         Initial::Stored
     } else {
         initial
     };
     let swapped = |is_swapped: bool| if is_swapped { (right, left) } else { (left, right) };
-    // SAFETY: promised by the caller: these are the iterations of the loops, and of the last columns.
+    // SAFETY: the caller promises the elements of the iterations of the loops, which `Decided::of` planned: each schedule runs these. The
+    // operands are exchanged where the plan has exchanged them. The tiles are those of `level`, which proves their features.
     unsafe {
         match schedule {
             Schedule::Nothing => {}
