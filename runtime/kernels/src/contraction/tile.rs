@@ -213,7 +213,6 @@ struct Strip<'t, V: Vector, const KIND: usize, const VECTORS: usize> {
 struct MicroTile<'t, V: Vector, const ROWS: usize, const KIND: usize, const VECTORS: usize> {
     tile: &'t Tile<'t, V::Number>,
     rows: &'t [Row; ROWS],
-    addresses: Addresses<V::Number, ROWS>,
     tail: Tail<V>,
 }
 
@@ -246,18 +245,7 @@ impl<'t, V: Vector, const KIND: usize, const VECTORS: usize> Strip<'t, V, KIND, 
     fn next<const ROWS: usize>(&mut self) -> Option<MicroTile<'t, V, ROWS, KIND, VECTORS>> {
         let rows;
         (rows, self.rows) = self.rows.split_first_chunk::<ROWS>()?;
-        let Tile { left, right, .. } = *self.tile;
-        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
-        let mut row = 0;
-        while row < ROWS {
-            // SAFETY: `Tile::valid` was promised that the row has elements of the operands, at the offsets of products from there on.
-            unsafe {
-                lefts[row] = left.offset(rows[row].left);
-                rights[row] = right.offset(rows[row].right);
-            }
-            row += 1;
-        }
-        Some(MicroTile { tile: self.tile, rows, addresses: (lefts, rights), tail: self.tail })
+        Some(MicroTile { tile: self.tile, rows, tail: self.tail })
     }
 }
 
@@ -311,17 +299,19 @@ fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usiz
     at: usize,
 ) {
     let mut sums = tile.first_sums();
+    let addresses = tile.addresses();
     let (products, mut done) = (tile.tile.products, 0);
     if V::ADDS_FOUR && KIND == Shape::SHARED && ROWS >= 4 {
         let ahead = tile.tile.ahead_of(tile.rows, at);
         done = match tile.tile.distance {
             Some(distance) => add_regular(&mut sums, tile, distance, ahead),
-            None => add_listed(&mut sums, tile, ahead),
+            // SAFETY: the addresses are those of the tile.
+            None => unsafe { add_listed(&mut sums, tile, &addresses, ahead) },
         };
     }
     while done < products.len() {
         // SAFETY: `Tile::valid` was promised that the products of the list have elements in all rows and columns of the tile.
-        unsafe { add_to_tile::<V, ROWS, VECTORS, KIND>(&mut sums, &tile.addresses, products[done], tile.tail) };
+        unsafe { add_to_tile::<V, ROWS, VECTORS, KIND>(&mut sums, &addresses, products[done], tile.tail) };
         done += 1;
     }
     tile.store(&sums);
@@ -366,10 +356,14 @@ fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: u
 }
 
 /// Adds products of the list, two at once, and returns how many there were: one may be left.
+///
+/// # Safety
+/// The addresses are those of the tile.
 #[inline(always)]
-fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
+unsafe fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
     tile: &MicroTile<'_, V, ROWS, KIND, VECTORS>,
+    addresses: &Addresses<V::Number, ROWS>,
     (mut next, fetched): (*const V::Number, usize),
 ) -> usize {
     let products = tile.tile.products;
@@ -380,8 +374,8 @@ fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: us
         // SAFETY: two products are left. `Tile::valid` was promised that those of the list have elements in all rows and columns of the tile.
         unsafe {
             let (first, second) = (*products.get_unchecked(done), *products.get_unchecked(done + 1));
-            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, &tile.addresses, first, tile.tail);
-            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, &tile.addresses, second, tile.tail);
+            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, addresses, first, tile.tail);
+            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, addresses, second, tile.tail);
         }
         done += 2;
     }
@@ -456,7 +450,7 @@ fn run_some_lanes<V: Vector, const ROWS: usize>(mut strip: Strip<'_, V, { Shape:
 fn run_lanes_of_tile<V: Vector, const ROWS: usize>(tile: &MicroTile<'_, V, ROWS, { Shape::ACROSS }, 1>) {
     let (left, tail) = (tile.tile.left, tile.tail);
     let mut sums = tile.first_sums();
-    let (_, rights) = &tile.addresses;
+    let (_, rights) = tile.addresses();
     for product in tile.tile.products {
         // SAFETY: `Tile::valid` was promised that the products of the list have numbers for all lanes of the tail, in all rows.
         unsafe {
@@ -472,6 +466,23 @@ fn run_lanes_of_tile<V: Vector, const ROWS: usize>(tile: &MicroTile<'_, V, ROWS,
 }
 
 impl<V: Vector, const ROWS: usize, const KIND: usize, const VECTORS: usize> MicroTile<'_, V, ROWS, KIND, VECTORS> {
+    /// For each row, where the operands of its products begin.
+    #[inline(always)]
+    fn addresses(&self) -> Addresses<V::Number, ROWS> {
+        let Tile { left, right, .. } = *self.tile;
+        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
+        let mut row = 0;
+        while row < ROWS {
+            // SAFETY: `Tile::valid` was promised that the row has elements of the operands, at the offsets of products from there on.
+            unsafe {
+                lefts[row] = left.offset(self.rows[row].left);
+                rights[row] = right.offset(self.rows[row].right);
+            }
+            row += 1;
+        }
+        (lefts, rights)
+    }
+
     /// What the sums begin with.
     #[inline(always)]
     fn first_sums(&self) -> [[V; VECTORS]; ROWS] {

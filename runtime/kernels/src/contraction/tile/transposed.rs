@@ -23,7 +23,7 @@ fn run_transposed_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
 ) {
     let (Tile { right, products, stride, .. }, tail) = (*tile.tile, tile.tail);
     let mut sums = tile.first_sums();
-    let (lefts, _) = &tile.addresses;
+    let (lefts, _) = tile.addresses();
     let distance = V::LANES as isize * stride as isize;
     let count = products.len();
     let mut at = 0;
@@ -43,7 +43,7 @@ fn run_transposed_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
                     let mut column = 0;
                     while column < 4 {
                         let product = products.get_unchecked(at + column).left;
-                        add_product(&mut sums, vector, lefts, product, columns[column], tail.level);
+                        add_product(&mut sums, vector, &lefts, product, columns[column], tail.level);
                         column += 1;
                     }
                 } else {
@@ -52,7 +52,7 @@ fn run_transposed_tile<V: Vector, const ROWS: usize, const VECTORS: usize>(
                     while column < 4 && column < count - at {
                         let product = products.get_unchecked(at + column).left;
                         let numbers = V::gather(tail.level, right.add(column), stride, lanes);
-                        add_product(&mut sums, vector, lefts, product, numbers, tail.level);
+                        add_product(&mut sums, vector, &lefts, product, numbers, tail.level);
                         column += 1;
                     }
                 }

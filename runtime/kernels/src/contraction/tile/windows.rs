@@ -80,7 +80,7 @@ fn run_windows<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE:
     let width = products.len() / LINES;
     let down = products[width].right;
     let mut sums = tile.first_sums();
-    let (lefts, rights) = &tile.addresses;
+    let (lefts, rights) = tile.addresses();
     let (left, first) = (lefts[0], rights[0]);
     // SAFETY: `run` found that the tile has windows of so many lines, of which `Tile::valid` was promised that rows and products are those
     // of `Plan::lines_of_windows`: row `n` has the lines from `STRIDE * n` on, the last row the last line. All lines have the numbers
