@@ -309,14 +309,14 @@ impl<N: Copy> Drive<'_, N> {
     unsafe fn rows_in_place(&self, right: *const N, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
         let Plan { columns: loops, cut, lanes, .. } = self.plan;
         let innermost = loops.innermost();
-        let lists = self.lists(rows, products);
+        let tile = self.tile(base, self.lists(rows, products), cut.distance);
         let mut walk = Walk::new(loops);
         for _ in 0..cut.runs {
             let mut first = walk.offsets();
             walk.advance(cut.run);
             for (columns, vectors) in cut.strips(*lanes) {
                 let right = right.wrapping_offset(base.plus(first).right as isize);
-                let tile = self.tile(&Strip { first, columns, vectors }, base, lists, (right, cut.distance));
+                let tile = self.in_strip(&tile, &Strip { first, columns, vectors }, right);
                 // SAFETY: the caller promises the elements of listed rows and products, in the columns of the strip: `Walk` and
                 // `Cut::strips` return those of iterations. `sizes` are those of the tile's shape.
                 unsafe { run_tiles(self.sizes(vectors), tile, (repeats, cut.step)) };
@@ -330,15 +330,10 @@ impl<N: Copy> Drive<'_, N> {
         (&self.scratch.tile_rows[..rows], &self.scratch.products[..products])
     }
 
-    /// A tile of a strip, of all listed rows. `distance` is that between the right operands of products, if it is constant.
+    /// The tile of a strip, but for what [`Drive::in_strip`] adds: of all listed rows. `distance` is that between the right operands of
+    /// products, if it is constant. Also returns whether the rows that follow are to be fetched.
     #[inline(always)]
-    fn tile<'l>(
-        &self,
-        strip: &Strip,
-        base: Offsets,
-        (rows, products): Lists<'l>,
-        (right, distance): (*const N, Option<isize>),
-    ) -> Tile<'l, N> {
+    fn tile<'l>(&self, base: Offsets, (rows, products): Lists<'l>, distance: Option<isize>) -> (Tile<'l, N>, bool) {
         let Cut { has_adjacent_numbers, .. } = self.plan.cut;
         // A computed operand is a line for each row.
         let (left, is_adjacent, is_followed) = match self.left.address() {
@@ -348,12 +343,6 @@ impl<N: Copy> Drive<'_, N> {
             }
             None => (self.scratch.left.as_ptr(), true, false),
         };
-        let ahead = match self.ahead(right, strip.vectors, products.len()) {
-            Ahead::Nothing if Form::FetchRows.is_used() && is_followed && strip.first == Offsets::default() => {
-                Ahead::Rows
-            }
-            ahead => ahead,
-        };
         let distance = distance.filter(|_| is_adjacent && Form::Regular.is_used());
         debug_assert!(
             distance.is_none_or(|distance| {
@@ -362,14 +351,30 @@ impl<N: Copy> Drive<'_, N> {
             }),
             "listed products are elsewhere"
         );
-        let output = self.output.wrapping_offset(base.plus(strip.first).output as isize);
-        let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
-        Tile {
+        let output = self.output.wrapping_offset(base.output as isize);
+        let tile = Tile {
             // Less than 2^16 where it is used.
             stride: self.plan.columns.innermost().right as i32,
             distance,
+            ..self.tile_at(output, (left, left), (rows, products), (0, 0))
+        };
+        (tile, Form::FetchRows.is_used() && is_followed)
+    }
+
+    /// The tile in a strip, with the right operand of its first column.
+    #[inline(always)]
+    fn in_strip<'l>(&self, (tile, is_followed): &(Tile<'l, N>, bool), strip: &Strip, right: *const N) -> Tile<'l, N> {
+        let ahead = match self.ahead(right, strip.vectors, tile.products.len()) {
+            Ahead::Nothing if *is_followed && strip.first == Offsets::default() => Ahead::Rows,
+            ahead => ahead,
+        };
+        Tile {
+            output: tile.output.wrapping_offset(strip.first.output as isize),
+            right,
+            shape: self.plan.cut.shape.with(strip.vectors),
+            tail: strip.columns - (strip.vectors - 1) * self.plan.lanes,
             ahead,
-            ..self.tile_at(output, (left, right), (rows, products), (strip.vectors, tail))
+            ..*tile
         }
     }
 
@@ -460,7 +465,7 @@ impl<N: Copy> Drive<'_, N> {
         let (pieces, is_direct) = self.list_pieces(walk, strip);
         let width = strip.vectors * self.plan.lanes;
         let first = base.plus(strip.first).right;
-        let right = match self.right.address() {
+        let (right, distance) = match self.right.address() {
             Some(address) if self.plan.packing.is_in_operand() => {
                 (address.wrapping_offset(first as isize), self.plan.cut.distance)
             }
@@ -473,7 +478,7 @@ impl<N: Copy> Drive<'_, N> {
         };
         let sizes = self.sizes(strip.vectors);
         let lists = (&self.scratch.tile_rows[..rows], &self.scratch.products[..products]);
-        let tile = self.tile(strip, base, lists, right);
+        let tile = self.in_strip(&self.tile(base, lists, distance), strip, right);
         if is_direct {
             // SAFETY: the caller promises the elements of listed rows, products and columns; `list_pieces` found the columns adjacent
             // in the output. Of a right operand that is packed, `list_in_panel` has listed where `pack_right` has packed. `sizes` are
