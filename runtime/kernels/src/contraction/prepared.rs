@@ -99,6 +99,9 @@ pub(super) fn decided<O: Operation>(
 #[cfg(feature = "std")]
 std::thread_local! {
     static KEPT: core::cell::RefCell<Kept<Decided>> = const { core::cell::RefCell::new(Kept::NOTHING) };
+    /// The number of the last contraction that the thread has prepared. It has no destructor: the lists in scratch memory may outlive `KEPT`
+    /// where the thread is ending, and no other contraction may have their number.
+    static NUMBER: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
 /// Returns the decisions about a contraction: those of before, or new ones.
@@ -107,7 +110,8 @@ fn kept(loops: &[Loop], question: Question, decide: impl FnOnce(u64) -> Decided)
     // Where the thread is ending there is nothing to keep them for.
     let found = KEPT.try_with(|kept| kept.borrow_mut().get(loops, &question)).ok().flatten();
     found.unwrap_or_else(|| {
-        let number = KEPT.try_with(|kept| kept.borrow_mut().next_number()).unwrap_or(1);
+        let number = NUMBER.get() + 1;
+        NUMBER.set(number);
         // Parts of a contraction are contractions, so that nothing is borrowed meanwhile.
         let decided = Rc::new(decide(number));
         let (loops, answer) = (Rc::clone(&decided.loops), Rc::clone(&decided));
