@@ -1,5 +1,5 @@
 //! Sums of products: `output[..] = output[..] + left[..] * right[..]`.
-#![allow(unsafe_code, reason = "elements at addresses that callers have checked")]
+#![allow(unsafe_code, reason = "elements at addresses that callers have checked, and instructions of detected levels")]
 
 mod ablation;
 mod across;
@@ -16,7 +16,7 @@ mod groups;
 mod groups;
 mod kept;
 mod layout;
-mod level;
+pub(crate) mod level;
 mod loops;
 mod machine;
 mod operand;
@@ -84,7 +84,7 @@ pub unsafe fn contract_at_most<O: Operation>(
     loops: &[Loop],
 ) -> &'static str {
     let level = Level::at_most(machine);
-    // SAFETY: promised by the caller; the processor is of its level.
+    // SAFETY: promised by the caller.
     unsafe { contract_on::<O>(level, None, (output, Initial::Stored), left, right, loops) };
     <O as Tiled>::tiles(level).machine.name
 }
@@ -92,7 +92,7 @@ pub unsafe fn contract_at_most<O: Operation>(
 /// As [`contract`], by the tiles of a level, with sums in an order.
 ///
 /// # Safety
-/// As for [`contract`]; the processor is of the level.
+/// As for [`contract`].
 unsafe fn contract_on<O: Operation>(
     level: Level,
     sums: Option<Sums>,
@@ -102,7 +102,7 @@ unsafe fn contract_on<O: Operation>(
     loops: &[Loop],
 ) {
     let decided = prepared::decided::<O>(level, sums, loops, [left.kind(), right.kind()], [false; 2]);
-    // SAFETY: promised by the caller.
+    // SAFETY: promised by the caller, for operands of the kinds that this is decided for.
     unsafe { prepared::run::<O>(&decided, output, left, right) }
 }
 
@@ -114,17 +114,20 @@ unsafe fn contract_on<O: Operation>(
 unsafe fn clear<N: Copy>(output: *mut N, zero: N, loops: &[Loop]) {
     // Loops that sum do not move the output.
     let Some(at) = loops.iter().position(|each| each.output != 0) else {
-        // SAFETY: promised by the caller.
+        // SAFETY: no loop moves the output, so that this is the element of all iterations, which the caller promises.
         return unsafe { output.write(zero) };
     };
     for iteration in 0..loops[at].count as i64 {
         let output = output.wrapping_offset(loops[at].output.wrapping_mul(iteration) as isize);
-        // SAFETY: promised by the caller: these are elements of the iteration.
+        // SAFETY: the elements of an iteration of this loop are among those that the caller promises.
         unsafe { clear(output, zero, &loops[at + 1..]) };
     }
 }
 
 /// Runs the loops as they stand, from the elements at the given offsets of output, left and right.
+///
+/// # Safety
+/// As for [`contract`], for the iterations from the offsets on.
 unsafe fn in_order<O: Operation>(
     output: *mut O::Number,
     left: Operand<'_, O::Number>,
@@ -133,12 +136,13 @@ unsafe fn in_order<O: Operation>(
     offsets: [i64; 3],
 ) {
     let Some((outermost, inner)) = loops.split_first() else {
-        // SAFETY: promised by the caller.
+        // SAFETY: one iteration without loops is that which the caller promises.
         return unsafe { in_order::<O>(output, left, right, &[Loop { count: 1, ..Loop::default() }], offsets) };
     };
     let mut offsets = offsets;
     for _ in 0..outermost.count {
-        // SAFETY: promised by the caller; the offsets are those of the iteration, and without loops within these are its elements.
+        // SAFETY: the offsets are those of an iteration of the outermost loop, which the caller promises. Without loops within these are
+        // the offsets of its elements.
         unsafe {
             if inner.is_empty() {
                 let element = output.offset(offsets[0] as isize);

@@ -18,15 +18,15 @@ pub fn multiply_and_add(rounds: u64) -> u64 {
 fn run(rounds: u64) -> usize {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     {
-        use incarnate_bytecode::target_features::{X86_64_V3, X86_64_V4, of_processor};
+        use crate::contraction::level::{V3, V4};
 
-        if of_processor() & X86_64_V4 != 0 {
-            // SAFETY: the processor has the feature.
+        if let Some(_v4) = V4::detected() {
+            // SAFETY: `V4` proves that the processor has AVX-512.
             black_box(unsafe { x86_64::avx512(rounds) });
             return 16;
         }
-        if of_processor() & X86_64_V3 != 0 {
-            // SAFETY: the processor has the features.
+        if let Some(_v3) = V3::detected() {
+            // SAFETY: `V3` proves that the processor has AVX and FMA.
             black_box(unsafe { x86_64::avx_fma(rounds) });
             return 8;
         }

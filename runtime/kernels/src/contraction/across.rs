@@ -8,7 +8,7 @@ use super::loops::Offsets;
 use super::operand::Piece;
 use super::plan::Packing;
 use super::scratch::Scratch;
-use super::tile::{Product, Row};
+use super::tile::{Product, Row, Tile};
 
 /// Adjacent elements of an operand.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ impl<N: Copy> Drive<'_, N> {
     /// Runs the listed rows and products, which access these spans, for all lanes.
     ///
     /// # Safety
-    /// As for [`contract`](super::contract); the processor has the features of the tiles.
+    /// As for [`Drive::run`]; rows, products and base are those of iterations, and [`Drive::list_across`] has returned the spans.
     pub(super) unsafe fn run_across(
         &mut self,
         [left_span, right_span]: [Span; 2],
@@ -73,39 +73,46 @@ impl<N: Copy> Drive<'_, N> {
         base: Offsets,
     ) {
         let (Some(left), Some(right)) = (self.left.address(), self.right.address()) else { return };
-        let (across, width) = (self.plan.across, self.plan.lanes);
+        let (across, width, sizes) = (self.plan.across, self.plan.lanes, self.tiles.across[0]);
         for first in (0..across.count).step_by(width) {
             let (at, lanes) = (base.after(first, &across), width.min(across.count - first));
-            // SAFETY: promised by the caller: elements of all rows, products and lanes are valid.
+            let (left, right) = (left.wrapping_offset(at.left as isize), right.wrapping_offset(at.right as isize));
+            let output = self.output.wrapping_offset(at.output as isize);
+            // SAFETY: the caller promises the elements of rows and products in all iterations of the loop across, of which these are some. The
+            // spans contain those and what is between them, which may be read.
+            let operands = unsafe {
+                (
+                    self.lanes_of(left, left_span, (across.left, lanes), true),
+                    self.lanes_of(right, right_span, (across.right, lanes), false),
+                )
+            };
+            let lists = (&self.scratch.tile_rows[..rows], &self.scratch.products[..products]);
+            let tile = self.tile_at(output, operands, lists, (1, lanes));
+            if across.output == 1 {
+                // SAFETY: as above; `list_across` has listed where rows and products are in what `lanes_of` has returned.
+                unsafe { run_tiles(sizes, tile, (1, Row::default())) };
+                continue;
+            }
+            let offsets = (&self.scratch.outputs[..rows], self.scratch.are_outputs_adjacent);
+            let pieces = [Piece { from: 0, at: 0, length: lanes }];
+            let memory = (&mut self.scratch.tiles[..], width);
+            // SAFETY: as above; `list_across` has listed where the rows are in the output, and a line of the memory for each.
+            // `Tiles` prove the features of their functions.
             unsafe {
-                let left = self.lanes_of(left.wrapping_offset(at.left as isize), left_span, (across.left, lanes), true);
-                let right = right.wrapping_offset(at.right as isize);
-                let right = self.lanes_of(right, right_span, (across.right, lanes), false);
-                let output = self.output.wrapping_offset(at.output as isize);
-                if across.output == 1 {
-                    self.run_tiles_across(output, (left, right), (rows, products), lanes);
-                    continue;
-                }
-                let lines = self.scratch.tiles.as_mut_ptr();
-                let packed = Lines {
-                    operand: output,
-                    offsets: &self.scratch.outputs[..rows],
-                    is_adjacent: self.scratch.are_outputs_adjacent,
-                    pieces: &[Piece { from: 0, at: 0, length: lanes }],
-                    stride: across.output as isize,
-                    lines,
-                    width,
-                };
+                let packed = Lines::new(output, offsets, (&pieces, across.output as isize), memory);
                 if self.initial == Initial::Stored {
                     (self.tiles.copies.gather)(&packed);
                 }
-                self.run_tiles_across(lines, (left, right), (rows, products), lanes);
+                run_tiles(sizes, Tile { output: packed.address(), ..tile }, (1, Row::default()));
                 (self.tiles.copies.scatter)(&packed);
             }
         }
     }
 
     /// Returns where the lanes of an operand are: in the operand, or in a panel, into which they are packed.
+    ///
+    /// # Safety
+    /// The elements of the span are valid, at the strides of so many lanes.
     unsafe fn lanes_of(
         &mut self,
         operand: *const N,
@@ -121,32 +128,16 @@ impl<N: Copy> Drive<'_, N> {
         let panel = if is_left { &mut self.scratch.left } else { &mut self.scratch.panel };
         let width = self.plan.lanes;
         offsets.iter_mut().zip(0..).take(span.length).for_each(|(offset, line)| *offset = line);
+        let pieces = [Piece { from: 0, at: 0, length: lanes }];
         for line in (0..span.length).step_by(PRODUCTS) {
-            let lines = Lines {
-                operand: operand.wrapping_offset(span.first).wrapping_add(line).cast_mut(),
-                offsets: &offsets[..PRODUCTS.min(span.length - line)],
-                is_adjacent: true,
-                pieces: &[Piece { from: 0, at: 0, length: lanes }],
-                stride: stride as isize,
-                lines: panel[line * width..].as_mut_ptr(),
-                width,
-            };
-            // SAFETY: promised by the caller; the plan has checked that the panel holds the span.
-            unsafe { (self.tiles.copies.gather)(&lines) };
+            let first = operand.wrapping_offset(span.first).wrapping_add(line).cast_mut();
+            let offsets = (&offsets[..PRODUCTS.min(span.length - line)], true);
+            // SAFETY: the caller promises the elements of the span. `Tiles` prove the features of their functions.
+            unsafe {
+                let lines = Lines::new(first, offsets, (&pieces, stride as isize), (&mut panel[line * width..], width));
+                (self.tiles.copies.gather)(&lines);
+            }
         }
         panel.as_ptr()
-    }
-
-    /// Runs all tiles of the listed rows, whose outputs are adjacent vectors.
-    unsafe fn run_tiles_across(
-        &self,
-        output: *mut N,
-        operands: (*const N, *const N),
-        (rows, products): (usize, usize),
-        lanes: usize,
-    ) {
-        let tile = self.tile_at(output, operands, products, (1, lanes));
-        // SAFETY: promised by the caller.
-        unsafe { run_tiles(self.tiles.across[0], tile, rows, (1, Row::default())) };
     }
 }

@@ -1,30 +1,67 @@
 //! Copies between an operand and adjacent memory, line by line.
 
+use core::marker::PhantomData;
+
 use super::operand::{Piece, load};
 use super::vector::Vector;
 
-/// Lines of `width` elements in adjacent memory, and the pieces of an operand that they consist of.
-#[derive(Clone, Copy, Debug)]
+/// Lines of `width` elements in adjacent memory, and the pieces of an operand that they consist of. All of both are valid:
+/// [`Lines::new`] checks the lines, and was promised the operand.
+#[derive(Debug)]
 pub(super) struct Lines<'a, N> {
     /// The first element of the operand.
-    pub(super) operand: *mut N,
+    operand: *mut N,
     /// For each line, how far it is in the operand.
-    pub(super) offsets: &'a [isize],
+    offsets: &'a [isize],
     /// Whether each line follows the one before in the operand.
-    pub(super) is_adjacent: bool,
+    is_adjacent: bool,
     /// The pieces of each line.
-    pub(super) pieces: &'a [Piece],
+    pieces: &'a [Piece],
     /// The distance of the elements of a piece.
-    pub(super) stride: isize,
+    stride: isize,
     /// The lines, one behind the other.
-    pub(super) lines: *mut N,
-    pub(super) width: usize,
+    lines: *mut N,
+    width: usize,
+    memory: PhantomData<&'a mut [N]>,
 }
 
-/// The two directions, for a level of processors.
+impl<'a, N> Lines<'a, N> {
+    /// Names lines that begin at offsets from an element of an operand, `is_adjacent` if each follows the one before, and consist of
+    /// pieces, whose elements are at a distance; and the memory of the lines, so many elements each.
+    ///
+    /// # Panics
+    /// If the lines are not within the memory, or pieces not within a line.
+    ///
+    /// # Safety
+    /// The elements of all pieces of all lines are valid in the operand, those between them for reads; for [`scatter`], the elements are valid
+    /// for writes, and no two of them are the same.
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        operand: *mut N,
+        (offsets, is_adjacent): (&'a [isize], bool),
+        (pieces, stride): (&'a [Piece], isize),
+        (lines, width): (&'a mut [N], usize),
+    ) -> Lines<'a, N> {
+        assert!(offsets.len() * width <= lines.len());
+        for piece in pieces {
+            assert!(piece.at <= width && piece.length <= width - piece.at);
+        }
+        let lines = lines.as_mut_ptr();
+        Lines { operand, offsets, is_adjacent, pieces, stride, lines, width, memory: PhantomData }
+    }
+}
+
+impl<N> Lines<'_, N> {
+    /// Where the lines are.
+    pub(super) const fn address(&self) -> *mut N {
+        self.lines
+    }
+}
+
+/// The two directions, for a level of processors. A value proves that this processor is of the level, as [`Tiles`](super::tile::Tiles) do.
 ///
-/// Safety: the elements of all pieces are valid at their addresses in the operand, those between them for reads, and all lines; the
-/// processor has the level's features.
+/// # Safety
+/// The processor has the level's features.
 pub(super) struct Copies<N> {
     /// From the operand to the lines.
     pub(super) gather: unsafe fn(&Lines<'_, N>),
@@ -35,34 +72,24 @@ pub(super) struct Copies<N> {
 // The functions below are compiled for each level as a part of its own. They use no closures and no adapters of iterators: LLVM
 // does not inline a function without the level's features if it calls one that passes vectors.
 
-/// # Safety
-/// See [`Copies`], for vectors of the level.
 #[inline(always)]
-pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match lines.stride {
-            1 => adjacent::<N, CHUNK, false>(lines),
-            // The lines are what is adjacent in the operand.
-            _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, false>(lines),
-            // As convolutions of stride 2 need.
-            2 => every_second::<N, V>(lines),
-            stride => each_line::<N, false>(lines, stride),
-        }
+pub(super) fn gather<N: Copy, V: Vector, const CHUNK: usize>(level: V::Level, lines: &Lines<'_, N>) {
+    match lines.stride {
+        1 => adjacent::<N, CHUNK, false>(lines),
+        // The lines are what is adjacent in the operand.
+        _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, false>(level, lines),
+        // As convolutions of stride 2 need.
+        2 => every_second::<N, V>(level, lines),
+        stride => each_line::<N, false>(lines, stride),
     }
 }
 
-/// # Safety
-/// See [`Copies`].
 #[inline(always)]
-pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match lines.stride {
-            1 => adjacent::<N, CHUNK, true>(lines),
-            _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, true>(lines),
-            stride => each_line::<N, true>(lines, stride),
-        }
+pub(super) fn scatter<N: Copy, V: Vector, const CHUNK: usize>(level: V::Level, lines: &Lines<'_, N>) {
+    match lines.stride {
+        1 => adjacent::<N, CHUNK, true>(lines),
+        _ if lines.offsets.len() >= 4 && lines.is_adjacent => transposed::<N, V, true>(level, lines),
+        stride => each_line::<N, true>(lines, stride),
     }
 }
 
@@ -74,7 +101,7 @@ pub(super) fn is_adjacent(offsets: &[isize]) -> bool {
 /// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last
 /// blocks overlap those before; pieces that are shorter than a vector are copied element by element.
 #[inline(always)]
-unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>) {
+fn transposed<N: Copy, V: Vector, const BACK: bool>(level: V::Level, lines: &Lines<'_, N>) {
     const { assert!(size_of::<N>() == size_of::<V::Number>()) };
     let first = lines.offsets.first().copied().unwrap_or(0);
     let (count, operand) = (lines.offsets.len(), lines.operand.wrapping_offset(first));
@@ -83,7 +110,7 @@ unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>)
         if piece.length < V::LANES {
             for line in 0..count {
                 let (from, to) = (from.wrapping_add(line), to.wrapping_add(line * lines.width));
-                // SAFETY: promised by the caller.
+                // SAFETY: `Lines::new`: these are the elements of the piece.
                 unsafe {
                     match BACK {
                         true => strided(to, 1, from, lines.stride, piece.length),
@@ -104,18 +131,19 @@ unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>)
                 let line_of_block = line.min(count - 4);
                 let from = from.wrapping_add(line_of_block).cast::<V::Number>();
                 let to = to.wrapping_add(line_of_block * lines.width).cast::<V::Number>();
-                // SAFETY: promised by the caller: columns and lines of the block are among those of the piece.
+                // SAFETY: `Lines::new`: columns and lines of the block are among those of the piece, as it has as many columns as a
+                // vector and there are four lines (`gather`, `scatter`).
                 unsafe {
                     if BACK {
-                        let mut vectors = [V::zero(); 4];
+                        let mut vectors = [V::zero(level); 4];
                         let mut at = 0;
                         while at < 4 {
-                            vectors[at] = V::load(to.wrapping_add(at * lines.width));
+                            vectors[at] = V::load(level, to.wrapping_add(at * lines.width));
                             at += 1;
                         }
-                        V::transpose_back(vectors, from, lines.stride);
+                        V::transpose_back(level, vectors, from, lines.stride);
                     } else {
-                        let vectors = V::transpose(from, lines.stride);
+                        let vectors = V::transpose(level, from, lines.stride);
                         let mut at = 0;
                         while at < 4 {
                             vectors[at].store(to.wrapping_add(at * lines.width));
@@ -132,9 +160,9 @@ unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>)
 
 /// Copies adjacent elements, back to the operand if `BACK`: a piece of all lines at a time, because its length is the same in all.
 #[inline(always)]
-unsafe fn adjacent<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>) {
+fn adjacent<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>) {
     for piece in lines.pieces {
-        // SAFETY: promised by the caller; there are at least as many elements as in a chunk.
+        // SAFETY: the piece is one of the lines', and has at least as many elements as a chunk.
         unsafe {
             match piece.length {
                 0 => {}
@@ -149,6 +177,9 @@ unsafe fn adjacent<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<
 }
 
 /// Copies a piece of each line in chunks. The last chunk overlaps the one before, so that nothing beyond the elements is accessed.
+///
+/// # Safety
+/// The piece is one of the lines', and has at least as many elements as a chunk.
 #[inline(always)]
 unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>, piece: &Piece) {
     let mut line = lines.lines.wrapping_add(piece.at);
@@ -157,7 +188,7 @@ unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Line
         let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
         let (from, to) = if BACK { (line, operand) } else { (operand, line) };
         let mut at = 0;
-        // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
+        // SAFETY: `Lines::new`: chunks are within the elements of the piece, as the caller promises. Arrays are aligned as their elements.
         unsafe {
             while at < last {
                 to.add(at).cast::<[N; CHUNK]>().write(load(from.add(at).cast::<[N; CHUNK]>()));
@@ -172,23 +203,23 @@ unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Line
 /// Copies every second element, a vector at a time. The last vector of a piece overlaps the one before; pieces that are shorter than a
 /// vector are copied element by element.
 #[inline(always)]
-unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
+fn every_second<N: Copy, V: Vector>(level: V::Level, lines: &Lines<'_, N>) {
     const { assert!(size_of::<N>() == size_of::<V::Number>()) };
     for piece in lines.pieces {
         let mut line = lines.lines.wrapping_add(piece.at);
         for offset in lines.offsets {
             let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
-            // SAFETY: promised by the caller: vectors hold elements of the piece.
+            // SAFETY: `Lines::new`: vectors hold elements of the piece, from the first one to the last.
             unsafe {
                 if piece.length < V::LANES {
                     strided(operand, 2, line, 1, piece.length);
                 } else {
                     let (mut at, last) = (0, piece.length - V::LANES);
                     while at < last {
-                        V::load_even(operand.add(2 * at).cast()).store(line.add(at).cast());
+                        V::load_even(level, operand.add(2 * at).cast()).store(line.add(at).cast());
                         at += V::LANES;
                     }
-                    V::load_even(operand.add(2 * last).cast()).store(line.add(last).cast());
+                    V::load_even(level, operand.add(2 * last).cast()).store(line.add(last).cast());
                 }
             }
             line = line.wrapping_add(lines.width);
@@ -198,13 +229,13 @@ unsafe fn every_second<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
 
 /// Copies elements at a distance from each other, back to the operand if `BACK`.
 #[inline(always)]
-unsafe fn each_line<N: Copy, const BACK: bool>(lines: &Lines<'_, N>, stride: isize) {
+fn each_line<N: Copy, const BACK: bool>(lines: &Lines<'_, N>, stride: isize) {
     let mut line = lines.lines;
     for offset in lines.offsets {
         let operand = lines.operand.wrapping_offset(*offset);
         for piece in lines.pieces {
             let (operand, line) = (operand.wrapping_offset(piece.from), line.wrapping_add(piece.at));
-            // SAFETY: promised by the caller.
+            // SAFETY: `Lines::new`: these are the elements of the piece.
             unsafe {
                 match BACK {
                     true => strided(line, 1, operand, stride, piece.length),
@@ -216,10 +247,14 @@ unsafe fn each_line<N: Copy, const BACK: bool>(lines: &Lines<'_, N>, stride: isi
     }
 }
 
+/// Copies elements, at one distance from each other, to another distance.
+///
+/// # Safety
+/// So many elements are valid at their addresses.
 #[inline(always)]
 unsafe fn strided<N: Copy>(from: *const N, from_stride: isize, to: *mut N, to_stride: isize, length: usize) {
     for at in 0..length as isize {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises so many elements on both sides.
         unsafe { to.offset(at * to_stride).write(load(from.offset(at * from_stride))) };
     }
 }

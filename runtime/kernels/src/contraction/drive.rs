@@ -3,7 +3,7 @@
 use super::Initial;
 use super::ablation::Form;
 use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS};
-use super::copy::{Lines, is_adjacent};
+use super::copy::{Copies, Lines, is_adjacent};
 use super::loops::{Offsets, Walk};
 use super::operand::{Gather, Operand, Piece};
 use super::plan::{Cut, Packing, Plan};
@@ -32,6 +32,49 @@ struct Strip {
     vectors: usize,
 }
 
+/// Listed rows and products.
+pub(super) type Lists<'l> = (&'l [Row], &'l [Product]);
+
+/// Where tiles are computed whose elements of the output are not adjacent, or not all there: in memory of their own.
+struct Copied<'s, N> {
+    copies: &'s Copies<N>,
+    /// The columns of the strip in the output.
+    pieces: &'s [Piece],
+    /// The distance of the elements of a piece.
+    stride: isize,
+    /// Elements of a row of the memory.
+    width: usize,
+    lines: &'s mut [N],
+    outputs: &'s mut [isize],
+    rows: &'s mut [Row],
+}
+
+impl<N: Copy> Copied<'_, N> {
+    /// Runs a tile of one size.
+    ///
+    /// # Safety
+    /// As for [`Tile::valid`], but for the output, whose elements are those of the pieces. The code is that of the tile's shape.
+    #[inline(never)]
+    unsafe fn run(&mut self, tile: &Tile<'_, N>, run: Run<N>) {
+        let (outputs, rows) = (&mut self.outputs[..tile.rows.len()], &mut self.rows[..tile.rows.len()]);
+        for (at, (listed, (row, output))) in tile.rows.iter().zip(rows.iter_mut().zip(&mut *outputs)).enumerate() {
+            *output = listed.output;
+            *row = Row { output: (at * self.width) as isize, ..*listed };
+        }
+        let offsets = (&*outputs, is_adjacent(outputs));
+        // SAFETY: the caller promises the elements of the pieces. The memory has a line for each row, as long as a row of the tile:
+        // `Lines::new` checks that. A reference to `Copies` proves the features of their functions.
+        unsafe {
+            let lines = Lines::new(tile.output, offsets, (self.pieces, self.stride), (&mut *self.lines, self.width));
+            if tile.initial == Initial::Stored {
+                (self.copies.gather)(&lines);
+            }
+            run(Tile { output: lines.address(), rows, ..*tile }.valid());
+            (self.copies.scatter)(&lines);
+        }
+    }
+}
+
 /// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
 fn run(products: &[Product]) -> (i64, i64, usize) {
     let left = |at: usize| products.get(at).map_or(0, |product| product.left as i64);
@@ -43,32 +86,34 @@ fn run(products: &[Product]) -> (i64, i64, usize) {
     (left(0), distance, length)
 }
 
-/// Runs the tiles of so many rows, of each size as many as there are, for so many iterations of a loop that moves by a step.
+/// Runs the tiles of all rows of a tile, of each size as many as there are, for so many iterations of a loop that moves by a step.
 ///
 /// # Safety
-/// As for [`Run`], for so many rows from the tile's on, in each iteration.
+/// As for [`Tile::valid`], in each iteration. The sizes are those of [`Tiles`] for the tile's shape.
 pub(super) unsafe fn run_tiles<N: Copy>(
     sizes: &[(usize, Run<N>)],
-    mut tile: Tile<N>,
-    mut rows: usize,
+    mut tile: Tile<'_, N>,
     (repeats, step): (usize, Row),
 ) {
+    let mut rows = tile.rows;
     for (size, run) in sizes {
-        if rows < *size {
+        if rows.len() < *size {
             continue;
         }
-        tile.tiles = rows / size;
+        let tiles = rows.len() / size;
+        // The code runs as many tiles of its size as there are.
+        tile.rows = rows;
         let mut repeated = tile;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows, products and iterations. A value of `Tiles` proves that the processor has the features.
         unsafe {
-            run(&repeated);
+            run(repeated.valid());
             for _ in 1..repeats {
                 repeated.repeat(step);
-                run(&repeated);
+                run(repeated.valid());
             }
-            tile.advance(tile.tiles, *size);
         }
-        rows -= tile.tiles * size;
+        tile.fetch_after(tiles);
+        rows = &rows[tiles * size..];
     }
 }
 
@@ -76,7 +121,7 @@ impl<N: Copy> Drive<'_, N> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`contract`](super::contract); the processor has the features of the tiles.
+    /// As for [`contract`](super::contract); the plan is one of its loops.
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let Cut { batches, rows: rows_of_all, products: products_of_all, .. } = plan.cut;
@@ -99,7 +144,8 @@ impl<N: Copy> Drive<'_, N> {
                     let repeats = batch.run().min(batches_left).min(repeats_of_all);
                     batch.advance(repeats);
                     batches_left -= repeats;
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the caller promises the elements of all iterations. `Walk` returns the offsets of no others: those of
+                    // `base`, and of the rows and products that `list_rows` and `list_products` have listed.
                     unsafe {
                         match spans {
                             Some(spans) => self.run_across(spans, (count, products), base),
@@ -232,13 +278,16 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all strips of the listed rows, for so many iterations of the innermost loop that moves all operands.
+    ///
+    /// # Safety
+    /// As for [`Drive::run`]; so many rows and products are listed, which are those of iterations from `base` on.
     unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets, repeats: usize) {
         if let Operand::Computed(operand, element) = self.left {
-            // SAFETY: promised by the caller.
+            // SAFETY: the elements of listed rows and products are those of iterations, as the caller promises.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
         }
         if let (true, Some(right)) = (self.plan.cut.is_in_place, self.right.address()) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the contract is the same. `Cut::of` found that nothing but the left operand is packed.
             return unsafe { self.rows_in_place(right, (count, products), base, repeats) };
         }
         let Plan { columns, cut, lanes, .. } = self.plan;
@@ -246,70 +295,86 @@ impl<N: Copy> Drive<'_, N> {
         for _ in 0..cut.runs {
             for (columns, vectors) in cut.strips(*lanes) {
                 let strip = Strip { first: walk.offsets(), columns, vectors };
-                // SAFETY: promised by the caller.
+                // SAFETY: the contract is the same. `Cut::strips` returns strips of the columns of a run, where `walk` is at the first one.
                 unsafe { self.run_strip(&strip, &mut walk, (count, products), base) };
             }
         }
     }
 
     /// As [`Drive::rows`], where nothing but the left operand is packed.
+    ///
+    /// # Safety
+    /// As for [`Drive::rows`].
     #[inline(never)]
     unsafe fn rows_in_place(&self, right: *const N, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
         let Plan { columns: loops, cut, lanes, .. } = self.plan;
         let innermost = loops.innermost();
+        let tile = self.tile(base, self.lists(rows, products), cut.distance);
         let mut walk = Walk::new(loops);
         for _ in 0..cut.runs {
             let mut first = walk.offsets();
             walk.advance(cut.run);
             for (columns, vectors) in cut.strips(*lanes) {
                 let right = right.wrapping_offset(base.plus(first).right as isize);
-                let tile = self.tile(&Strip { first, columns, vectors }, base, products, (right, cut.distance));
-                // SAFETY: promised by the caller: offsets are those of iterations.
-                unsafe { run_tiles(self.sizes(vectors), tile, rows, (repeats, cut.step)) };
+                let tile = self.in_strip(&tile, &Strip { first, columns, vectors }, right);
+                // SAFETY: the caller promises the elements of listed rows and products, in the columns of the strip: `Walk` and
+                // `Cut::strips` return those of iterations. `sizes` are those of the tile's shape.
+                unsafe { run_tiles(self.sizes(vectors), tile, (repeats, cut.step)) };
                 first = first.after(columns, &innermost);
             }
         }
     }
 
-    /// A tile of a strip, from the first of the listed rows on. `distance` is that between the right operands of products, if it is constant.
-    fn tile(
-        &self,
-        strip: &Strip,
-        base: Offsets,
-        products: usize,
-        (right, distance): (*const N, Option<isize>),
-    ) -> Tile<N> {
+    /// The first of the listed rows and products, so many.
+    fn lists(&self, rows: usize, products: usize) -> Lists<'_> {
+        (&self.scratch.tile_rows[..rows], &self.scratch.products[..products])
+    }
+
+    /// The tile of a strip, but for what [`Drive::in_strip`] adds: of all listed rows. `distance` is that between the right operands of
+    /// products, if it is constant. Also returns whether the rows that follow are to be fetched.
+    #[inline(always)]
+    fn tile<'l>(&self, base: Offsets, (rows, products): Lists<'l>, distance: Option<isize>) -> (Tile<'l, N>, bool) {
         let Cut { has_adjacent_numbers, .. } = self.plan.cut;
         // A computed operand is a line for each row.
         let (left, is_adjacent, is_followed) = match self.left.address() {
             Some(address) => {
-                let is_followed = self.plan.cut.has_adjacent_rows_of(products);
+                let is_followed = self.plan.cut.has_adjacent_rows_of(products.len());
                 (address.wrapping_offset(base.left as isize), has_adjacent_numbers, is_followed)
             }
             None => (self.scratch.left.as_ptr(), true, false),
         };
-        let ahead = match self.ahead(right, strip.vectors, products) {
-            Ahead::Nothing if Form::FetchRows.is_used() && is_followed && strip.first == Offsets::default() => {
-                Ahead::Rows
-            }
-            ahead => ahead,
-        };
         let distance = distance.filter(|_| is_adjacent && Form::Regular.is_used());
         debug_assert!(
             distance.is_none_or(|distance| {
-                let last = products as isize - 1;
-                self.scratch.products[products - 1] == Product { left: last, right: last * distance }
+                let last = products.len() as isize - 1;
+                products.last() == Some(&Product { left: last, right: last * distance })
             }),
             "listed products are elsewhere"
         );
-        let output = self.output.wrapping_offset(base.plus(strip.first).output as isize);
-        let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
-        Tile {
+        let output = self.output.wrapping_offset(base.output as isize);
+        let tile = Tile {
             // Less than 2^16 where it is used.
             stride: self.plan.columns.innermost().right as i32,
             distance,
+            ..self.tile_at(output, (left, left), (rows, products), (0, 0))
+        };
+        (tile, Form::FetchRows.is_used() && is_followed)
+    }
+
+    /// The tile in a strip, with the right operand of its first column.
+    #[inline(always)]
+    fn in_strip<'l>(&self, (tile, is_followed): &(Tile<'l, N>, bool), strip: &Strip, right: *const N) -> Tile<'l, N> {
+        let ahead = match self.ahead(right, strip.vectors, tile.products.len()) {
+            Ahead::Nothing if *is_followed && strip.first == Offsets::default() => Ahead::Rows,
+            ahead => ahead,
+        };
+        Tile {
+            output: tile.output.wrapping_offset(strip.first.output as isize),
+            right,
+            shape: self.plan.cut.shape.with(strip.vectors),
+            tail: strip.columns - (strip.vectors - 1) * self.plan.lanes,
             ahead,
-            ..self.tile_at(output, (left, right), products, (strip.vectors, tail))
+            ..*tile
         }
     }
 
@@ -325,25 +390,24 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// A tile of so many vectors, the last one with so many lanes, from the first of the listed rows on.
-    pub(super) fn tile_at(
+    /// A tile of so many vectors, the last one with so many lanes, of all listed rows.
+    #[inline(always)]
+    pub(super) fn tile_at<'l>(
         &self,
         output: *mut N,
         (left, right): (*const N, *const N),
-        products: usize,
+        (rows, products): Lists<'l>,
         (vectors, tail): (usize, usize),
-    ) -> Tile<N> {
+    ) -> Tile<'l, N> {
         Tile {
             output,
             initial: self.initial,
             left,
             right,
-            rows: self.scratch.tile_rows.as_ptr(),
-            tiles: 1,
-            products: self.scratch.products.as_ptr(),
-            count: products,
+            rows,
+            products,
+            shape: self.plan.cut.shape.with(vectors),
             tail,
-            vectors,
             stride: 0,
             distance: None,
             lines: self.plan.cut.lines,
@@ -351,7 +415,7 @@ impl<N: Copy> Drive<'_, N> {
         }
     }
 
-    /// The tiles of so many vectors: by their numbers of rows, descending to 1.
+    /// The tiles of so many vectors: by their numbers of rows, descending to 1. Their code is that of the plan's shape.
     fn sizes(&self, vectors: usize) -> &'static [(usize, Run<N>)] {
         let by_width = match self.plan.packing {
             Packing::Gaxpy => return self.tiles.gaxpy,
@@ -387,6 +451,9 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Runs all tiles of a strip, the next columns.
+    ///
+    /// # Safety
+    /// As for [`Drive::rows`]; the columns of the strip are those of iterations.
     #[inline(never)]
     unsafe fn run_strip(
         &mut self,
@@ -398,91 +465,69 @@ impl<N: Copy> Drive<'_, N> {
         let (pieces, is_direct) = self.list_pieces(walk, strip);
         let width = strip.vectors * self.plan.lanes;
         let first = base.plus(strip.first).right;
-        // SAFETY: promised by the caller, here and below: offsets are those of iterations.
-        unsafe {
-            let right = match self.right.address() {
-                Some(address) if self.plan.packing.is_in_operand() => {
-                    (address.wrapping_offset(first as isize), self.plan.cut.distance)
-                }
-                _ => {
-                    self.list_in_panel(width, products);
-                    self.pack_right(self.right.moved(first), pieces, width, products);
-                    (self.scratch.panel.as_ptr(), Some(width as isize))
-                }
-            };
-            let mut tile = self.tile(strip, base, products, right);
-            let sizes = self.sizes(strip.vectors);
-            if is_direct {
-                return run_tiles(sizes, tile, rows, (1, Row::default()));
+        let (right, distance) = match self.right.address() {
+            Some(address) if self.plan.packing.is_in_operand() => {
+                (address.wrapping_offset(first as isize), self.plan.cut.distance)
             }
-            let mut left = rows;
-            for (size, run) in sizes {
-                while left >= *size {
-                    self.run_copied(&tile, (*size, *run), pieces, width);
-                    tile.advance(1, *size);
-                    left -= size;
-                }
+            _ => {
+                self.list_in_panel(width, products);
+                // SAFETY: `list_pieces` has listed the columns of the strip, which are those of iterations, as the caller promises.
+                unsafe { self.pack_right(self.right.moved(first), pieces, width, products) };
+                (self.scratch.panel.as_ptr(), Some(width as isize))
             }
+        };
+        let sizes = self.sizes(strip.vectors);
+        let lists = (&self.scratch.tile_rows[..rows], &self.scratch.products[..products]);
+        let tile = self.in_strip(&self.tile(base, lists, distance), strip, right);
+        if is_direct {
+            // SAFETY: the caller promises the elements of listed rows, products and columns; `list_pieces` found the columns adjacent
+            // in the output. Of a right operand that is packed, `list_in_panel` has listed where `pack_right` has packed. `sizes` are
+            // those of the tile's shape.
+            return unsafe { run_tiles(sizes, tile, (1, Row::default())) };
         }
-    }
-
-    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own: of so many rows, and so many
-    /// listed pieces.
-    ///
-    /// # Safety
-    /// See [`Run`].
-    #[inline(never)]
-    unsafe fn run_copied(&mut self, tile: &Tile<N>, (size, run): (usize, Run<N>), pieces: usize, width: usize) {
-        // Fields each for itself: the tile has addresses of others.
-        let outputs = &mut self.scratch.outputs[..size];
-        let copied_rows = &mut self.scratch.copied_rows[..size];
-        // SAFETY: promised by the caller.
-        unsafe {
-            for (at, (row, output)) in copied_rows.iter_mut().zip(&mut *outputs).enumerate() {
-                let listed = *tile.rows.add(at);
-                *output = listed.output;
-                *row = Row { output: (at * width) as isize, ..listed };
+        let mut copied = Copied {
+            copies: &self.tiles.copies,
+            pieces: &self.scratch.output_pieces[..pieces],
+            stride: self.plan.columns.innermost().output as isize,
+            width,
+            lines: &mut self.scratch.tiles,
+            outputs: &mut self.scratch.outputs,
+            rows: &mut self.scratch.copied_rows,
+        };
+        let (mut tile, mut rows) = (tile, tile.rows);
+        for (size, run) in sizes {
+            while rows.len() >= *size {
+                (tile.rows, rows) = rows.split_at(*size);
+                // SAFETY: as above, with columns at the pieces that `list_pieces` has listed.
+                unsafe { copied.run(&tile, *run) };
+                tile.fetch_after(1);
             }
-            let lines = Lines {
-                operand: tile.output,
-                offsets: outputs,
-                is_adjacent: is_adjacent(outputs),
-                pieces: &self.scratch.output_pieces[..pieces],
-                stride: self.plan.columns.innermost().output as isize,
-                lines: self.scratch.tiles.as_mut_ptr(),
-                width,
-            };
-            if tile.initial == Initial::Stored {
-                (self.tiles.copies.gather)(&lines);
-            }
-            run(&Tile { output: lines.lines, rows: copied_rows.as_ptr(), ..*tile });
-            (self.tiles.copies.scatter)(&lines);
         }
     }
 
     /// Copies a strip of the right operand into the panel: a line for each product.
+    ///
+    /// # Safety
+    /// The elements of the listed products and of the listed pieces, from the operand's first element on, are those of iterations.
     unsafe fn pack_right(&mut self, operand: Operand<'_, N>, pieces_of_strip: usize, width: usize, products: usize) {
         let stride = self.plan.columns.innermost().right;
         let Scratch { sources, pieces, panel, offsets, are_products_adjacent, .. } = &mut *self.scratch;
         let pieces = &pieces[..pieces_of_strip];
         match operand {
             Operand::Memory(address) | Operand::Layout(address) => {
-                let lines = Lines {
-                    operand: address.cast_mut(),
-                    offsets: &offsets[..products],
-                    is_adjacent: *are_products_adjacent,
-                    pieces,
-                    stride: stride as isize,
-                    lines: panel.as_mut_ptr(),
-                    width,
-                };
-                // SAFETY: promised by the caller: the elements are those of iterations. A panel holds as many lines of `width`.
-                unsafe { (self.tiles.copies.gather)(&lines) };
+                let offsets = (&offsets[..products], *are_products_adjacent);
+                // SAFETY: the elements are those of iterations, as the caller promises, and `list_products` found whether lines are adjacent.
+                // `Tiles` prove the features of their functions.
+                unsafe {
+                    let lines =
+                        Lines::new(address.cast_mut(), offsets, (pieces, stride as isize), (&mut panel[..], width));
+                    (self.tiles.copies.gather)(&lines);
+                }
             }
             Operand::Computed(operand, element) => {
                 for (source, line) in sources.iter().zip(panel.chunks_exact_mut(width)).take(products) {
                     let first = element.wrapping_add(source.right as i64);
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the elements are those of iterations, as the caller promises.
                     unsafe { operand.gather_pieces(first, stride, pieces, line) };
                 }
             }
@@ -490,6 +535,9 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Computes the left operand of the listed rows: a line for each.
+    ///
+    /// # Safety
+    /// The elements of the listed rows and products, from `element` on, are those of iterations.
     #[inline(never)]
     unsafe fn pack_left(&mut self, operand: &dyn Gather<N>, element: i64, rows: usize, products: usize) {
         let Scratch { rows: listed, tile_rows, sources, left, .. } = &mut *self.scratch;
@@ -503,7 +551,7 @@ impl<N: Copy> Drive<'_, N> {
             while done < products {
                 let (from, distance, length) = if whole.2 == products { whole } else { run(&sources[done..]) };
                 let numbers = &mut line[done..done + length];
-                // SAFETY: promised by the caller: the elements are those of iterations.
+                // SAFETY: `run` returns listed products. The elements are those of iterations, as the caller promises.
                 unsafe { operand.gather(first.wrapping_add(from), distance, numbers) };
                 done += length;
             }

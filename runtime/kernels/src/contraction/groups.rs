@@ -11,7 +11,11 @@ use core::marker::PhantomData;
 
 use super::ablation::Form;
 use super::arithmetic::{Arithmetic, MulAddI32};
+#[cfg(target_arch = "aarch64")]
+use super::level::DotProduct;
 use super::level::Level;
+#[cfg(target_arch = "x86_64")]
+use super::level::V3;
 use super::loops::Loop;
 use super::operand::{Gather, Narrow, Operand, OperandKind, load};
 use super::operation::Operation;
@@ -52,20 +56,44 @@ impl Arithmetic for Dot {
     }
 }
 
-/// Of the one level whose tiles have the instruction.
+/// Of the one level whose tiles have the instruction: [`Grouping::level`].
 #[allow(private_interfaces, reason = "as the trait's")]
 impl Tiled for Dot {
     type Numbers = i32;
-    #[cfg(target_arch = "aarch64")]
-    fn tiles(_: Level) -> &'static Tiles<i32> {
-        &tile::aarch64::DOT
+    fn tiles(level: Level) -> &'static Tiles<i32> {
+        #[cfg(target_arch = "aarch64")]
+        return tile::aarch64::dot(proof(level));
+        #[cfg(target_arch = "x86_64")]
+        return tile::x86_64::dot_v3(proof(level));
     }
-    #[cfg(target_arch = "x86_64")]
-    fn tiles(_: Level) -> &'static Tiles<i32> {
-        &tile::x86_64::DOT_V3
+    fn partial(level: Level) -> &'static partial::Tiles<i32> {
+        partial::dot(proof(level))
     }
-    fn partial(_: Level) -> &'static partial::Tiles<i32> {
-        partial::dot()
+}
+
+/// The proof that the processor has the instruction.
+#[cfg(target_arch = "aarch64")]
+type Proof = DotProduct;
+/// The proof that the processor has the instruction.
+#[cfg(target_arch = "x86_64")]
+type Proof = V3;
+
+/// Returns the proof that the processor has the instruction, of the level that [`Grouping::level`] returns.
+#[cfg(target_arch = "aarch64")]
+fn proof(level: Level) -> Proof {
+    match level {
+        Level::DotProduct(proof) => proof,
+        Level::Neon(_) | Level::Portable(_) => unreachable!("no instruction for groups"),
+    }
+}
+
+/// Returns the proof that the processor has the instruction, of the level that [`Grouping::level`] returns.
+#[cfg(target_arch = "x86_64")]
+fn proof(level: Level) -> Proof {
+    match level {
+        Level::X86_64V3(v3) => v3,
+        Level::X86_64V4(v4) => v4.v3(),
+        Level::Portable(_) => unreachable!("no instruction for groups"),
     }
 }
 
@@ -86,8 +114,8 @@ pub(super) trait Grouping: Operation<Number = i32> {
     /// Strides and distances are in integers.
     ///
     /// # Safety
-    /// All integers of the groups are valid, and the processor has the features of [`Grouping::level`].
-    unsafe fn gather(narrow: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]);
+    /// All integers of the groups are valid.
+    unsafe fn gather(proof: Proof, narrow: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]);
 }
 
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -96,20 +124,17 @@ impl Grouping for Dot {
     const STORED: Narrow = Narrow::I8;
 
     fn level(best: Level) -> Option<Level> {
-        #[cfg(feature = "std")]
-        let has_instruction = std::arch::is_aarch64_feature_detected!("dotprod");
-        #[cfg(not(feature = "std"))]
-        let has_instruction = cfg!(target_feature = "dotprod");
-        (best == Level::Neon && has_instruction).then_some(best)
+        let proof = DotProduct::detected().filter(|_| matches!(best, Level::Neon(_)))?;
+        Some(Level::DotProduct(proof))
     }
 
     fn takes(narrow: Narrow) -> bool {
         narrow == Narrow::I8
     }
 
-    unsafe fn gather(_: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]) {
+    unsafe fn gather(_: Proof, _: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]) {
         let group = |first: *const u8| {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the four bytes of each group.
             let byte = |of: isize| unsafe { load(first.wrapping_offset(distance.wrapping_mul(of))) };
             i32::from_ne_bytes([byte(0), byte(1), byte(2), byte(3)])
         };
@@ -123,15 +148,19 @@ impl Grouping for Dot {
     const STORED: Narrow = Narrow::I16;
 
     fn level(best: Level) -> Option<Level> {
-        (best != Level::Portable).then_some(Level::X86_64V3)
+        match best {
+            Level::Portable(_) => None,
+            Level::X86_64V3(_) => Some(best),
+            Level::X86_64V4(v4) => Some(Level::X86_64V3(v4.v3())),
+        }
     }
 
     fn takes(_: Narrow) -> bool {
         true
     }
 
-    unsafe fn gather(narrow: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]) {
-        // SAFETY: promised by the caller.
+    unsafe fn gather(_: Proof, narrow: Narrow, first: *const u8, distance: isize, stride: isize, into: &mut [i32]) {
+        // SAFETY: the caller promises the integers; `V3` proves AVX2.
         unsafe {
             match narrow {
                 Narrow::I8 => pairs::<i8>(first.cast(), distance, stride, into),
@@ -145,12 +174,12 @@ impl Grouping for Dot {
 /// Writes pairs of integers of 16 bits.
 ///
 /// # Safety
-/// All integers of the pairs are valid, and the processor has AVX2.
+/// All integers of the pairs are valid.
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 #[target_feature(enable = "avx2")]
 unsafe fn pairs<T: Copy + Into<i16>>(first: *const T, distance: isize, stride: isize, into: &mut [i32]) {
     let pair = |first: *const T, distance: isize| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the two integers of each pair.
         let integer = |of: isize| unsafe { load(first.wrapping_offset(of)) }.into().cast_unsigned();
         (u32::from(integer(0)) | u32::from(integer(distance)) << 16).cast_signed()
     };
@@ -173,14 +202,15 @@ fn fill<T>(first: *const T, stride: isize, into: &mut [i32], group: impl Fn(*con
 
 /// Groups of integers that are `distance` apart: group `n` begins with the integer `n`.
 struct Groups<G> {
+    proof: Proof,
     narrow: Narrow,
     first: *const u8,
     distance: isize,
     operation: PhantomData<G>,
 }
 
-// SAFETY: an address through which nothing is written. The caller of `contract` promises that the integers are valid, and that the
-// output overlaps no operand.
+// SAFETY: an address through which nothing is written. The contract of `contract` says that the integers are valid, and that the output
+// overlaps no operand.
 unsafe impl<G> Sync for Groups<G> {}
 
 impl<G: Grouping> Gather<i32> for Groups<G> {
@@ -190,14 +220,15 @@ impl<G: Grouping> Gather<i32> for Groups<G> {
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [i32]) {
         let first = self.first.wrapping_offset(self.narrow.width().wrapping_mul(first as isize));
-        // SAFETY: promised by the caller: the integers of a group are those of its iterations. `contract` found the level.
-        unsafe { G::gather(self.narrow, first, self.distance, stride as isize, into) };
+        // SAFETY: `of` counts no group whose last integer is not that of an iteration, and the caller promises the groups.
+        unsafe { G::gather(self.proof, self.narrow, first, self.distance, stride as isize, into) };
     }
 }
 
 /// A contraction of groups of integers, and the iterations that are left of the loop along which they are.
 pub(super) struct Grouped {
     best: Level,
+    proof: Proof,
     /// For each operand, whether groups are numbers in memory.
     in_memory: [bool; 2],
     /// For each operand, the distance of the integers of a group.
@@ -267,14 +298,16 @@ pub(super) fn of<O: Operation>(best: Level, loops: &[Loop], operands: [OperandKi
         (rest, [each.left, each.right].map(|stride| stride.wrapping_mul(done as i64)))
     });
     let cycles = groups.cycles;
-    let grouped = Grouped { best, in_memory, distances: [each.left as isize, each.right as isize], groups, rest };
+    let proof = proof(level);
+    let grouped =
+        Grouped { best, proof, in_memory, distances: [each.left as isize, each.right as isize], groups, rest };
     Some((grouped, cycles))
 }
 
 /// Runs a contraction by groups of integers.
 ///
 /// # Safety
-/// As for [`contract`](super::contract); the operands are of the kinds that it was decided for, and the processor is of the level.
+/// As for [`contract`](super::contract); the operands are of the kinds that it was decided for.
 #[inline(never)]
 pub(super) unsafe fn run<O: Operation>(
     grouped: &Grouped,
@@ -286,9 +319,10 @@ pub(super) unsafe fn run<O: Operation>(
     if !exist::<O>() {
         return;
     }
-    let Grouped { best, in_memory, distances, groups: decided, rest } = grouped;
+    let Grouped { best, proof, in_memory, distances, groups: decided, rest } = grouped;
     let (Some(lefts), Some(rights)) = (left.narrow(), right.narrow()) else { return };
     let groups = [(lefts, distances[0]), (rights, distances[1])].map(|((narrow, first), distance)| Groups::<G> {
+        proof: *proof,
         narrow,
         first,
         distance,
@@ -298,8 +332,9 @@ pub(super) unsafe fn run<O: Operation>(
         true => Operand::Memory(groups[at].first.cast()),
         false => Operand::Computed(&groups[at], 0),
     };
-    // SAFETY: promised by the caller: groups consist of elements of iterations, and the rest are iterations. `O` has numbers of this
-    // type, as it is `MulAddI32`; the processor has the instruction.
+    // SAFETY: the caller promises the elements of all iterations: `of` found that groups consist of such, in memory only where
+    // `are_numbers` found them adjacent and aligned, and that the rest are iterations. `exist` found that `O` is `MulAddI32`, whose
+    // numbers are of this type.
     unsafe {
         prepared::run::<G>(decided, (output.cast(), initial), operand(0), operand(1));
         if let Some((loops, [of_left, of_right])) = rest {

@@ -53,20 +53,14 @@ pub(super) struct Kept<A> {
     sets: [[Option<Entry<A>>; WAYS]; SETS],
     /// The one that was used last: its set, and its way.
     last: (usize, usize),
-    /// How many numbers there have been.
-    numbers: u64,
+    /// How many answers there have been.
+    answers: usize,
 }
 
 #[cfg(feature = "std")]
 impl<A> Kept<A> {
     pub(super) const NOTHING: Kept<A> =
-        Kept { sets: [const { [const { None }; WAYS] }; SETS], last: (0, 0), numbers: 0 };
-
-    /// Returns a number that is not zero, and different from those before.
-    pub(super) const fn next_number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
+        Kept { sets: [const { [const { None }; WAYS] }; SETS], last: (0, 0), answers: 0 };
 
     /// Returns the answer to a question about loops, if it is kept.
     pub(super) fn get(&mut self, loops: &[Loop], question: &Question) -> Option<Rc<A>> {
@@ -83,9 +77,10 @@ impl<A> Kept<A> {
 
     /// Keeps an answer.
     pub(super) fn keep(&mut self, loops: Rc<[Loop]>, question: Question, answer: Rc<A>) {
+        self.answers += 1;
         let set = set_of(&loops);
         let free = self.sets[set].iter().position(Option::is_none);
-        let way = free.unwrap_or(self.numbers as usize % WAYS);
+        let way = free.unwrap_or(self.answers % WAYS);
         self.sets[set][way] = Some(Entry { loops, question, answer });
         self.last = (set, way);
     }

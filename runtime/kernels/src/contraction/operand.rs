@@ -97,7 +97,7 @@ pub trait Gather<N>: Sync {
     unsafe fn gather_pieces(&self, first: i64, stride: i64, pieces: &[Piece], into: &mut [N]) {
         for piece in pieces {
             let numbers = &mut into[piece.at..piece.at + piece.length];
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the elements of each piece.
             unsafe { self.gather(first.wrapping_add(piece.from as i64), stride, numbers) };
         }
     }
@@ -120,11 +120,11 @@ impl<N: Copy> Operand<'_, N> {
     /// The element is that of an iteration of the contraction.
     pub(super) unsafe fn number(&self, element: i64) -> N {
         match self {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises that this is the element of an iteration.
             Operand::Memory(address) | Operand::Layout(address) => unsafe { load(address.offset(element as isize)) },
             Operand::Computed(operand, first) => {
                 let mut number = [operand.zero()];
-                // SAFETY: promised by the caller.
+                // SAFETY: as above.
                 unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
                 number[0]
             }

@@ -12,12 +12,12 @@
 use core::fmt;
 
 use super::arithmetic::Arithmetic;
-use super::blocking::{COLUMNS, PARTIAL, PRODUCTS, TILE_ROWS};
+use super::blocking::{COLUMNS, PANEL, PARTIAL, PRODUCTS, TILE_ROWS};
 use super::costs::{IN_ORDER, IN_PARTIAL_SUMS, PACKED_NUMBER, PARTIAL_SUMS};
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS, Offsets, Walk};
 use super::operand::{Gather, Operand};
 use super::scratch::Scratch;
-use super::tile::partial::{Finish, Tile, Tiles};
+use super::tile::partial::{Finish, ROW_STRIDE, Tile, Tiles};
 
 /// How the products of an element are added. All parts of a divided contraction must be run alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,19 +134,6 @@ impl fmt::Display for Partial {
 /// Rows and columns of a block, whose partial sums are in memory at the same time.
 const BLOCK_ROWS: usize = TILE_ROWS;
 const BLOCK_COLUMNS: usize = COLUMNS;
-/// Numbers between the partial sums of a row and of the next one.
-const ROW_STRIDE: usize = BLOCK_COLUMNS * PARTIAL;
-/// Where the packed lines of an operand begin.
-const LINES: [isize; BLOCK_COLUMNS] = {
-    let mut lines = [0; BLOCK_COLUMNS];
-    let mut at = 0;
-    while at < BLOCK_COLUMNS {
-        lines[at] = (at * PRODUCTS) as isize;
-        at += 1;
-    }
-    lines
-};
-
 /// Some rows or columns: how far the output and the operand are.
 #[derive(Clone, Copy, Debug)]
 struct Listed<const N: usize> {
@@ -188,7 +175,7 @@ impl<N: Copy> Drive<'_, N> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`contract`](super::contract); the processor has the features of the tiles.
+    /// As for [`contract`](super::contract); the plan is one of its loops.
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
         let mut batch = Walk::new(&plan.batch);
@@ -203,7 +190,7 @@ impl<N: Copy> Drive<'_, N> {
                 while rows_left > 0 {
                     let rows = Listed::next(&mut walk, &plan.rows.innermost(), rows_left, |offsets| offsets.left);
                     rows_left -= rows.count;
-                    // SAFETY: promised by the caller: rows, columns and base are those of iterations.
+                    // SAFETY: `Walk` returns the offsets of iterations alone, of which the caller promises the elements.
                     unsafe { self.block(&rows, &columns, base) };
                 }
             }
@@ -211,6 +198,9 @@ impl<N: Copy> Drive<'_, N> {
     }
 
     /// Adds all products of some elements.
+    ///
+    /// # Safety
+    /// As for [`Drive::run`]; rows, columns and base are those of iterations.
     unsafe fn block(&mut self, rows: &Listed<BLOCK_ROWS>, columns: &Listed<BLOCK_COLUMNS>, base: Offsets) {
         let plan = self.plan;
         for row in 0..rows.count {
@@ -222,21 +212,22 @@ impl<N: Copy> Drive<'_, N> {
             outer.advance(1);
             for at in (0..plan.along.count).step_by(PRODUCTS) {
                 let count = (plan.along.count - at).min(PRODUCTS);
-                // SAFETY: promised by the caller: the products are those of iterations.
+                // SAFETY: the caller promises rows, columns and base; products of `outer` and `along` are those of iterations, too: `Walk`.
                 unsafe { self.products(rows, columns, run.after(at, &plan.along), count) };
             }
         }
-        let sums = self.scratch.sums.as_ptr();
         for row in 0..rows.count {
             let first = base.output.wrapping_add(rows.output[row] as i64) as isize;
-            let (sums, output) = (sums.wrapping_add(row * ROW_STRIDE), self.output.wrapping_offset(first));
-            let columns = &columns.output[..columns.count];
-            // SAFETY: promised by the caller: these are elements of iterations. The sums of the row are there.
-            unsafe { (self.tiles.finish)(&Finish { sums, output, columns }) };
+            let (sums, output) = (&self.scratch.sums[row * ROW_STRIDE..], self.output.wrapping_offset(first));
+            // SAFETY: these are elements of iterations, as the caller promises. `Tiles` prove the features of their functions.
+            unsafe { (self.tiles.finish)(&Finish::new(sums, output, &columns.output[..columns.count])) };
         }
     }
 
     /// Adds some products of a run to the partial sums, from those at `first` on.
+    ///
+    /// # Safety
+    /// As for [`Drive::block`]; so many products from `first` on are those of iterations.
     unsafe fn products(
         &mut self,
         rows: &Listed<BLOCK_ROWS>,
@@ -245,26 +236,23 @@ impl<N: Copy> Drive<'_, N> {
         count: usize,
     ) {
         let Scratch { left, panel, sums, .. } = &mut *self.scratch;
-        let (of_rows, of_columns) = (&rows.operand[..rows.count], &columns.operand[..columns.count]);
-        // SAFETY: promised by the caller.
-        let (left, row_offsets) = unsafe { lines(self.left.moved(first.left), of_rows, left, count) };
-        // SAFETY: as above.
-        let (right, column_offsets) = unsafe { lines(self.right.moved(first.right), of_columns, panel, count) };
+        // SAFETY: the caller promises that the elements are those of iterations. `lines` returns where as many adjacent numbers of the
+        // first rows and columns are, so many as are listed.
+        let mut tile = unsafe {
+            let left = lines(self.left.moved(first.left), rows, left, count);
+            let right = lines(self.right.moved(first.right), columns, panel, count);
+            Tile::new(left, right, count, sums)
+        };
         let mut row = 0;
         while let Some((height, widths)) = self.tiles.sizes.iter().find(|size| size.0 <= rows.count - row) {
             let mut column = 0;
             while let Some((width, run)) = widths.iter().find(|size| size.0 <= columns.count - column) {
-                let tile = Tile {
-                    left,
-                    right,
-                    rows: row_offsets[row..].as_ptr(),
-                    columns: column_offsets[column..].as_ptr(),
-                    count,
-                    sums: sums[row * ROW_STRIDE + column * PARTIAL..].as_mut_ptr(),
-                    stride: ROW_STRIDE,
-                };
-                // SAFETY: the rows and columns of the tile exist, as do their products and their sums.
-                unsafe { run(&tile) };
+                // SAFETY: rows and columns of this size are listed from there on: they are no more than are left. `Tiles` prove the
+                // features of their functions.
+                unsafe {
+                    tile.move_to(row, column);
+                    run(&mut tile);
+                }
                 column += width;
             }
             row += height;
@@ -276,20 +264,32 @@ impl<N: Copy> Drive<'_, N> {
 /// in `packed`, into which they are computed.
 ///
 /// # Safety
-/// The elements are those of iterations.
-unsafe fn lines<'o, N: Copy>(
+/// So many elements of each listed row are those of iterations.
+unsafe fn lines<'o, N: Copy, const ROWS: usize>(
     operand: Operand<'_, N>,
-    offsets: &'o [isize],
-    packed: &mut [N],
+    rows: &'o Listed<ROWS>,
+    packed: &mut [N; PANEL],
     count: usize,
-) -> (*const N, &'o [isize]) {
+) -> (*const N, &'o [isize; ROWS]) {
     let (operand, element): (&dyn Gather<N>, i64) = match operand {
-        Operand::Memory(address) | Operand::Layout(address) => return (address, offsets),
+        Operand::Memory(address) | Operand::Layout(address) => return (address, &rows.operand),
         Operand::Computed(operand, element) => (operand, element),
     };
-    for (offset, line) in offsets.iter().zip(packed.chunks_exact_mut(PRODUCTS)) {
-        // SAFETY: promised by the caller.
+    for (offset, line) in rows.operand[..rows.count].iter().zip(packed.chunks_exact_mut(PRODUCTS)) {
+        // SAFETY: the caller promises so many elements of each listed row.
         unsafe { operand.gather(element.wrapping_add(*offset as i64), 1, &mut line[..count]) };
     }
-    (packed.as_ptr(), &LINES[..offsets.len()])
+    (packed.as_ptr(), const { &lines_of_panel() })
+}
+
+/// Where the packed lines of an operand begin.
+const fn lines_of_panel<const ROWS: usize>() -> [isize; ROWS] {
+    const { assert!(ROWS * PRODUCTS <= PANEL) };
+    let mut lines = [0; ROWS];
+    let mut at = 0;
+    while at < ROWS {
+        lines[at] = (at * PRODUCTS) as isize;
+        at += 1;
+    }
+    lines
 }

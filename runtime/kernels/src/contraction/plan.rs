@@ -13,7 +13,7 @@ use super::layout::Side;
 use super::loops::{Kinds, Loop, Loops, MAX_LOOPS};
 use super::machine::Machine;
 use super::operand::OperandKind;
-use super::tile::Row;
+use super::tile::{Row, Shape};
 use tiling::Tiling;
 
 /// Where vectors of the right operand are loaded from.
@@ -77,6 +77,8 @@ pub(super) struct Cut {
     pub(super) distance: Option<isize>,
     /// See [`Plan::lines_of_windows`].
     pub(super) lines: usize,
+    /// The shape of tiles, but for their vectors.
+    pub(super) shape: Shape,
     /// Whether the numbers of the left operand are adjacent, row after row.
     are_rows_adjacent: bool,
 }
@@ -133,6 +135,14 @@ impl Cut {
             Packing::Separate => plan.lines_of_windows(plan.rows.as_slice(), &plan.columns.innermost()),
             _ => 0,
         };
+        let kind = match plan.packing {
+            Packing::Gaxpy => Shape::GAXPY,
+            Packing::Separate if plan.columns.innermost().right == 2 => Shape::SEPARATE_EVEN,
+            Packing::Separate => Shape::SEPARATE,
+            Packing::Transposed => Shape::TRANSPOSED,
+            Packing::Across => Shape::ACROSS,
+            Packing::None | Packing::Panels | Packing::CrossingPanels => Shape::SHARED,
+        };
         let (count, each) = if period <= PRODUCTS { (products / period, period) } else { (products, 1) };
         let passes = count.div_ceil(PRODUCTS / each).max(1);
         let pass = (count.div_ceil(passes) * each).max(1);
@@ -153,6 +163,7 @@ impl Cut {
             has_adjacent_numbers,
             distance,
             lines,
+            shape: Shape::of(kind, plan.lanes),
             are_rows_adjacent,
         }
     }

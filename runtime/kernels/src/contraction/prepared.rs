@@ -105,6 +105,9 @@ pub(super) fn decided<O: Operation>(
 #[cfg(feature = "std")]
 std::thread_local! {
     static KEPT: core::cell::RefCell<Kept<Decided>> = const { core::cell::RefCell::new(Kept::NOTHING) };
+    /// The number of the last contraction that the thread has prepared. It has no destructor: the lists in scratch memory may outlive `KEPT`
+    /// where the thread is ending, and no other contraction may have their number.
+    static NUMBER: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
 /// Returns the decisions about a contraction: those of before, or new ones.
@@ -113,7 +116,8 @@ fn kept(loops: &[Loop], question: Question, decide: impl FnOnce(u64) -> Decided)
     // Where the thread is ending there is nothing to keep them for.
     let found = KEPT.try_with(|kept| kept.borrow_mut().get(loops, &question)).ok().flatten();
     found.unwrap_or_else(|| {
-        let number = KEPT.try_with(|kept| kept.borrow_mut().next_number()).unwrap_or(1);
+        let number = NUMBER.get() + 1;
+        NUMBER.set(number);
         // Parts of a contraction are contractions, so that nothing is borrowed meanwhile.
         let decided = Rc::new(decide(number));
         let (loops, answer) = (Rc::clone(&decided.loops), Rc::clone(&decided));
@@ -249,7 +253,7 @@ impl<O: Operation> Prepared<O> {
         left: Operand<'_, O::Number>,
         right: Operand<'_, O::Number>,
     ) {
-        // SAFETY: promised by the caller; `prepare` takes a level of the processor.
+        // SAFETY: the contract is the same.
         unsafe { run::<O>(&self.decided, output, left, right) }
     }
 }
@@ -265,14 +269,14 @@ pub unsafe fn contract_part<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the contract is that of `run`, for operands of the kinds that this is prepared for.
     unsafe { prepare_part::<O>(Some(sums), loops, [left.kind(), right.kind()], [false; 2]).run(output, left, right) }
 }
 
 /// Runs a contraction as it was decided.
 ///
 /// # Safety
-/// As for [`Prepared::run`]; the processor is of the level.
+/// As for [`Prepared::run`].
 pub(super) unsafe fn run<O: Operation>(
     decided: &Decided,
     (output, initial): (*mut O::Number, Initial),
@@ -283,14 +287,15 @@ pub(super) unsafe fn run<O: Operation>(
     debug_assert_eq!(*operands, [left.kind(), right.kind()], "prepared for other operands");
     let is_loaded = matches!(schedule, Schedule::Scalar | Schedule::Partial(_)) || !Form::Zeros.is_used();
     let initial = if is_loaded && initial == Initial::Zeros {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the output's elements for the iterations of these loops.
         unsafe { clear(output, O::ZERO, loops) };
         Initial::Stored
     } else {
         initial
     };
     let swapped = |is_swapped: bool| if is_swapped { (right, left) } else { (left, right) };
-    // SAFETY: promised by the caller: these are the iterations of the loops, and of the last columns.
+    // SAFETY: the caller promises the elements of the iterations of the loops, which `Decided::of` planned: each schedule runs these. The
+    // operands are exchanged where the plan has exchanged them. The tiles are those of `level`, which proves their features.
     unsafe {
         match schedule {
             Schedule::Nothing => {}

@@ -20,6 +20,7 @@ use super::Initial;
 use super::blocking::{LANES, NUMBERS_OF_A_LINE};
 use super::copy::Copies;
 use super::machine::Machine;
+use super::operand::load;
 use super::vector::Vector;
 pub(super) use ahead::Ahead;
 use gaxpy::run_gaxpy;
@@ -30,7 +31,7 @@ use windows::{LINES, run_strip_of_windows};
 /// The operands of tiles with the same columns, one after the other: to begin and to end each would take as long as some products.
 /// Numbers of the right operand are loaded as vectors, those of the left one each for itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile<N> {
+pub(super) struct Tile<'l, N> {
     /// The first column of the first row.
     pub(super) output: *mut N,
     /// What the output is before.
@@ -40,17 +41,13 @@ pub(super) struct Tile<N> {
     /// The right operand's number of the first column and product.
     pub(super) right: *const N,
     /// For each row of all tiles, how far its output and its operands are.
-    pub(super) rows: *const Row,
-    /// The number of tiles.
-    pub(super) tiles: usize,
+    pub(super) rows: &'l [Row],
     /// For each product, how far the operands are.
-    pub(super) products: *const Product,
-    /// The number of products.
-    pub(super) count: usize,
+    pub(super) products: &'l [Product],
+    /// The code that runs the tiles.
+    pub(super) shape: Shape,
     /// The number of columns in the last vector.
     pub(super) tail: usize,
-    /// The number of vectors, where the code does not decide it.
-    pub(super) vectors: usize,
     /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
     /// How far the right operand of a product is from that of the product before, if that is the same for all products and the left
@@ -78,17 +75,80 @@ pub(super) struct Product {
     pub(super) right: isize,
 }
 
+/// How the code of tiles finds columns in the right operand, and how many of them it has. It decides what the code accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape(usize);
+
+impl Shape {
+    /// Columns are adjacent, and the same for all rows.
+    pub(super) const SHARED: usize = 0;
+    /// Columns are adjacent, and others for each row. All rows have the same left operand.
+    pub(super) const SEPARATE: usize = 1;
+    /// The same with columns of which every second is used.
+    pub(super) const SEPARATE_EVEN: usize = 2;
+    /// Products are adjacent, and columns at a distance.
+    pub(super) const TRANSPOSED: usize = 3;
+    /// As `SEPARATE`, where each lane has a number of the left operand of its own.
+    pub(super) const ACROSS: usize = 4;
+    /// As `SHARED`, for any number of vectors.
+    pub(super) const GAXPY: usize = 5;
+
+    /// Of one of the kinds above, with vectors of so many lanes.
+    pub(super) const fn of(kind: usize, lanes: usize) -> Shape {
+        Shape(kind << 24 | lanes)
+    }
+
+    /// The same with so many vectors.
+    #[inline(always)]
+    pub(super) const fn with(self, vectors: usize) -> Shape {
+        Shape(self.0 | vectors << 8)
+    }
+
+    /// The number of vectors.
+    const fn vectors(self) -> usize {
+        self.0 >> 8 & 0xFFFF
+    }
+
+    /// Panics if code of one shape is to run tiles of another one.
+    #[inline(always)]
+    fn check(self, of_code: Shape) {
+        if self != of_code {
+            wrong_shape();
+        }
+    }
+}
+
+/// Tiles whose elements are valid: what [`Tile::valid`] was promised. All code of tiles takes it, and accesses nothing else.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct Valid<'t, N>(&'t Tile<'t, N>);
+
+impl<'l, N> Tile<'l, N> {
+    /// The tiles, for the code that runs them.
+    ///
+    /// # Safety
+    /// - For each row, each product and each column of the shape's vectors, of the last one so many as the tail says, which is at least one
+    ///   and at most all lanes: the elements at the sums of their offsets are valid in the output and in both operands, and nothing else
+    ///   writes those of the operands. What `Shape` says of the kind of the shape holds.
+    /// - With a `distance`, product `i` is at `i` in the left operand, and at `i` times the distance in the right one.
+    /// - With `lines`, rows and products are those of [`Plan::lines_of_windows`](super::plan::Plan::lines_of_windows).
+    #[inline(always)]
+    pub(super) unsafe fn valid(&'l self) -> Valid<'l, N> {
+        Valid(self)
+    }
+}
+
 /// Runs tiles.
 ///
-/// Safety: the addresses of all rows, columns and products of the tiles are valid, and the processor has the level's features. With a
-/// `distance`, product `i` of the list is at `i` in the left operand, and at `i` times the distance in the right one. With `lines`, rows
-/// and products are those of [`Plan::lines_of_windows`](super::plan::Plan::lines_of_windows).
-pub(super) type Run<N> = unsafe fn(&Tile<N>);
+/// # Safety
+/// The processor has the level's features: [`Tiles`] are found by the proof of it alone.
+pub(super) type Run<N> = unsafe fn(Valid<'_, N>);
 
 /// By the number of vectors less one: the numbers of rows, descending to 1, and the code.
 pub(super) type Sizes<N> = &'static [&'static [(usize, Run<N>)]];
 
-/// The tiles of an operation for a level of processors.
+/// The tiles of an operation for a level of processors. A value proves that this processor is of the level: each table is returned by a
+/// function of the proof (see `tiles!`).
 pub(super) struct Tiles<N: 'static> {
     pub(super) machine: Machine,
     /// For rows with the same right operand, by the number of vectors less one: the numbers of rows, descending to 1, and the code.
@@ -108,139 +168,174 @@ pub(super) struct Tiles<N: 'static> {
 
 /// The lanes of the last vector of a strip.
 #[derive(Clone, Copy)]
-struct Tail<M> {
-    mask: M,
+struct Tail<V: Vector> {
+    level: V::Level,
+    mask: V::Mask,
     count: usize,
     /// All: processors may take long for masked accesses, for stores with AVX2 above all.
     is_whole: bool,
 }
 
-impl<M: Copy> Tail<M> {
-    /// Safety: see [`Vector::mask`].
+impl<V: Vector> Tail<V> {
     #[inline(always)]
-    unsafe fn of<V: Vector<Mask = M>>(count: usize) -> Tail<M> {
-        // SAFETY: promised by the caller.
-        Tail { mask: unsafe { V::mask(count) }, count, is_whole: count == V::LANES }
+    fn of(level: V::Level, count: usize) -> Tail<V> {
+        Tail { level, mask: V::mask(level, count), count, is_whole: count == V::LANES }
     }
 
-    /// Safety: see [`Vector::load_some`].
+    /// # Safety
+    /// See [`Vector::load`], for these lanes.
     #[inline(always)]
-    unsafe fn load<V: Vector<Mask = M>>(self, address: *const V::Number) -> V {
-        // SAFETY: promised by the caller.
-        unsafe { if self.is_whole { V::load(address) } else { V::load_some(address, self.mask) } }
+    unsafe fn load(self, address: *const V::Number) -> V {
+        // SAFETY: the caller promises these lanes: all of them if the tail is whole (`Tail::of`), else those of the mask.
+        unsafe {
+            if self.is_whole { V::load(self.level, address) } else { V::load_some(self.level, address, self.mask) }
+        }
     }
 
-    /// Safety: see [`Vector::store_some`].
+    /// # Safety
+    /// See [`Vector::load`], for these lanes.
     #[inline(always)]
-    unsafe fn store<V: Vector<Mask = M>>(self, vector: V, address: *mut V::Number) {
-        // SAFETY: promised by the caller.
+    unsafe fn store(self, vector: V, address: *mut V::Number) {
+        // SAFETY: as for `load`.
         unsafe { if self.is_whole { vector.store(address) } else { vector.store_some(address, self.mask) } }
     }
 }
 
-/// Runs tiles of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
-/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With a `STRIDE`, rows
-/// have a right operand each, whose numbers of adjacent columns are so far apart, and the same left one.
-///
-/// # Safety
-/// See [`Run`].
-#[inline(always)]
-pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &Tile<V::Number>,
-) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let tail = Tail::of::<V>(tile.tail);
-        if const { STRIDE > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
-            // Only the loop with masks, as such tiles take long to compile.
-            let tail = Tail { is_whole: false, ..tail };
-            if tile.lines == LINES[0] {
-                return run_strip_of_windows::<V, ROWS, VECTORS, STRIDE, { LINES[0] }>(tile, tail);
-            } else if tile.lines == LINES[1] {
-                return run_strip_of_windows::<V, ROWS, VECTORS, STRIDE, { LINES[1] }>(tile, tail);
-            }
-        }
-        // Two loops over products, one of them without masks.
-        if tail.is_whole {
-            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { count: V::LANES, is_whole: true, ..tail });
-        } else {
-            run_strip::<V, ROWS, VECTORS, STRIDE>(tile, Tail { is_whole: false, ..tail });
-        }
+/// A valid strip of columns, whose shape is this one: `KIND` and `VECTORS`, and the lanes of `V`.
+struct Strip<'t, V: Vector, const KIND: usize, const VECTORS: usize> {
+    tile: &'t Tile<'t, V::Number>,
+    /// Rows that have not been run.
+    rows: &'t [Row],
+    tail: Tail<V>,
+}
+
+/// Some of the rows of a strip: a micro-tile.
+struct MicroTile<'t, V: Vector, const ROWS: usize, const KIND: usize, const VECTORS: usize> {
+    tile: &'t Tile<'t, V::Number>,
+    rows: &'t [Row; ROWS],
+    tail: Tail<V>,
+}
+
+/// For each row of a micro-tile, where the operands of its products begin.
+type Addresses<N, const ROWS: usize> = ([*const N; ROWS], [*const N; ROWS]);
+
+impl<'t, V: Vector, const KIND: usize, const VECTORS: usize> Strip<'t, V, KIND, VECTORS> {
+    /// Checks that the code is that of the tiles.
+    #[inline(always)]
+    fn of(level: V::Level, Valid(tile): Valid<'t, V::Number>) -> Self {
+        tile.shape.check(const { Shape::of(KIND, V::LANES).with(VECTORS) });
+        Strip { tile, rows: tile.rows, tail: Tail::of(level, tile.tail) }
+    }
+
+    /// The same strip with a tail of which the compiler knows that it is whole.
+    #[inline(always)]
+    fn whole(&self) -> Self {
+        debug_assert!(self.tail.is_whole);
+        Strip { tail: Tail { count: V::LANES, is_whole: true, ..self.tail }, ..*self }
+    }
+
+    /// The same strip, with a mask for the tail.
+    #[inline(always)]
+    fn masked(&self) -> Self {
+        Strip { tail: Tail { is_whole: false, ..self.tail }, ..*self }
+    }
+
+    /// The next micro-tile of so many rows, if there are as many.
+    #[inline(always)]
+    fn next<const ROWS: usize>(&mut self) -> Option<MicroTile<'t, V, ROWS, KIND, VECTORS>> {
+        let rows;
+        (rows, self.rows) = self.rows.split_first_chunk::<ROWS>()?;
+        Some(MicroTile { tile: self.tile, rows, tail: self.tail })
     }
 }
 
-/// # Safety
-/// See [`Run`].
+#[cold]
+#[inline(never)]
+fn wrong_shape() -> ! {
+    unreachable!("tiles of another shape");
+}
+
+/// Runs tiles of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
+/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. `KIND` is
+/// [`Shape::SHARED`], or the distance of the right operand's numbers of adjacent columns where rows have a right operand each.
 #[inline(always)]
-unsafe fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &Tile<V::Number>,
-    tail: Tail<V::Mask>,
+pub(super) fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
+    level: V::Level,
+    tile: Valid<'_, V::Number>,
 ) {
-    for at in 0..tile.tiles {
-        // SAFETY: promised by the caller.
-        unsafe { run_tile::<V, ROWS, VECTORS, STRIDE>(tile, at, tail) };
+    const { assert!(KIND <= Shape::SEPARATE_EVEN) };
+    let strip = Strip::<V, KIND, VECTORS>::of(level, tile);
+    if const { KIND > 0 && ROWS >= LEAST_ROWS && V::LANES == NUMBERS_OF_A_LINE } {
+        // Only the loop with masks, as such tiles take long to compile.
+        if strip.tile.lines == LINES[0] {
+            return run_strip_of_windows::<V, ROWS, VECTORS, KIND, { LINES[0] }>(strip.masked());
+        } else if strip.tile.lines == LINES[1] {
+            return run_strip_of_windows::<V, ROWS, VECTORS, KIND, { LINES[1] }>(strip.masked());
+        }
+    }
+    // Two loops over products, one of them without masks.
+    if strip.tail.is_whole {
+        run_strip::<V, ROWS, VECTORS, KIND>(strip.whole());
+    } else {
+        run_strip::<V, ROWS, VECTORS, KIND>(strip.masked());
+    }
+}
+
+#[inline(always)]
+fn run_strip<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
+    mut strip: Strip<'_, V, KIND, VECTORS>,
+) {
+    let mut at = 0;
+    while let Some(tile) = strip.next::<ROWS>() {
+        run_tile(&tile, at);
+        at += 1;
     }
 }
 
 /// Runs one of the tiles.
-///
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
-    tile: &Tile<V::Number>,
+fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
+    tile: &MicroTile<'_, V, ROWS, KIND, VECTORS>,
     at: usize,
-    tail: Tail<V::Mask>,
 ) {
-    let Tile { output, left, right, products, count, .. } = *tile;
-    // SAFETY: promised by the caller.
-    unsafe {
-        let rows: &[Row; ROWS] = &*tile.rows.add(at * ROWS).cast();
-        let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
-        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
-        let mut row = 0;
-        while row < ROWS {
-            lefts[row] = left.offset(rows[row].left);
-            rights[row] = right.offset(rows[row].right);
-            row += 1;
-        }
-        let mut done = 0;
-        if V::ADDS_FOUR && STRIDE == 0 && ROWS >= 4 {
-            let ahead = tile.ahead_of::<ROWS>(at);
-            done = match tile.distance {
-                Some(distance) => add_regular::<V, ROWS, VECTORS>(&mut sums, (tile, rows), distance, ahead, tail),
-                None => add_listed::<V, ROWS, VECTORS>(&mut sums, tile, (&lefts, &rights), ahead, tail),
-            };
-        }
-        for at in done..count {
-            add_to_tile::<V, ROWS, VECTORS, STRIDE>(&mut sums, (&lefts, &rights), *products.add(at), tail);
-        }
-        store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
+    let mut sums = tile.first_sums();
+    let addresses = tile.addresses();
+    let (products, mut done) = (tile.tile.products, 0);
+    if V::ADDS_FOUR && KIND == Shape::SHARED && ROWS >= 4 {
+        let ahead = tile.tile.ahead_of(tile.rows, at);
+        done = match tile.tile.distance {
+            Some(distance) => add_regular(&mut sums, tile, distance, ahead),
+            // SAFETY: the addresses are those of the tile.
+            None => unsafe { add_listed(&mut sums, tile, &addresses, ahead) },
+        };
     }
+    while done < products.len() {
+        // SAFETY: `Tile::valid` was promised that the products of the list have elements in all rows and columns of the tile.
+        unsafe { add_to_tile::<V, ROWS, VECTORS, KIND>(&mut sums, &addresses, products[done], tile.tail) };
+        done += 1;
+    }
+    tile.store(&sums);
 }
 
 /// Adds products where the left operand's numbers are adjacent and the right operands at a distance, four at once, and returns how many
 /// there were: the rest are fewer. That takes fewer instructions than products of a list, whose offsets are loaded.
-///
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
+fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
-    (tile, rows): (&Tile<V::Number>, &[Row; ROWS]),
+    tile: &MicroTile<'_, V, ROWS, KIND, VECTORS>,
     distance: isize,
     (mut next, fetched): (*const V::Number, usize),
-    tail: Tail<V::Mask>,
 ) -> usize {
-    let Tile { mut left, mut right, count, .. } = *tile;
-    let mut rest = count;
+    let Tile { mut left, mut right, products, .. } = *tile.tile;
+    let mut rest = products.len();
     while rest >= 4 {
         let mut lefts = [left; ROWS];
         let mut row = 0;
         while row < ROWS {
-            lefts[row] = left.wrapping_offset(rows[row].left);
+            lefts[row] = left.wrapping_offset(tile.rows[row].left);
             row += 1;
         }
+        let addresses = (lefts, [right; ROWS]);
         let mut at = 0;
         while at < 4 {
             if at % 2 == 0 {
@@ -248,37 +343,39 @@ unsafe fn add_regular<V: Vector, const ROWS: usize, const VECTORS: usize>(
                 next = next.wrapping_add(fetched);
             }
             let product = Product { left: at, right: at * distance };
-            // SAFETY: promised by the caller: these are the numbers of the next four products, as `Run` says of a distance.
-            unsafe { add_to_tile::<V, ROWS, VECTORS, 0>(sums, (&lefts, &[right; ROWS]), product, tail) };
+            // SAFETY: `rest` is at least 4. These are the next four products of the list, of which `Tile::valid` was promised with a
+            // distance where they are.
+            unsafe { add_to_tile::<V, ROWS, VECTORS, KIND>(sums, &addresses, product, tile.tail) };
             at += 1;
         }
         left = V::hidden(left.wrapping_add(4));
         right = V::hidden(right.wrapping_offset(4 * distance));
         rest -= 4;
     }
-    count - rest
+    products.len() - rest
 }
 
 /// Adds products of the list, two at once, and returns how many there were: one may be left.
 ///
 /// # Safety
-/// See [`Run`].
+/// The addresses are those of the tile.
 #[inline(always)]
-unsafe fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize>(
+unsafe fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
-    tile: &Tile<V::Number>,
-    addresses: (&[*const V::Number; ROWS], &[*const V::Number; ROWS]),
+    tile: &MicroTile<'_, V, ROWS, KIND, VECTORS>,
+    addresses: &Addresses<V::Number, ROWS>,
     (mut next, fetched): (*const V::Number, usize),
-    tail: Tail<V::Mask>,
 ) -> usize {
+    let products = tile.tile.products;
     let mut done = 0;
-    while done + 2 <= tile.count {
+    while done + 2 <= products.len() {
         V::fetch_ahead(next);
         next = next.wrapping_add(fetched);
-        // SAFETY: promised by the caller.
+        // SAFETY: two products are left. `Tile::valid` was promised that those of the list have elements in all rows and columns of the tile.
         unsafe {
-            add_to_tile::<V, ROWS, VECTORS, 0>(sums, addresses, *tile.products.add(done), tail);
-            add_to_tile::<V, ROWS, VECTORS, 0>(sums, addresses, *tile.products.add(done + 1), tail);
+            let (first, second) = (*products.get_unchecked(done), *products.get_unchecked(done + 1));
+            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, addresses, first, tile.tail);
+            add_to_tile::<V, ROWS, VECTORS, KIND>(sums, addresses, second, tile.tail);
         }
         done += 2;
     }
@@ -288,28 +385,29 @@ unsafe fn add_listed<V: Vector, const ROWS: usize, const VECTORS: usize>(
 /// Adds a product to each element of a tile.
 ///
 /// # Safety
-/// See [`Run`].
+/// The product has a number of the left operand for each row, and numbers of the right operand for each row and column, at its offsets from
+/// the addresses of the tile.
 #[inline(always)]
-unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize>(
+unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const KIND: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
-    (lefts, rights): (&[*const V::Number; ROWS], &[*const V::Number; ROWS]),
+    (lefts, rights): &Addresses<V::Number, ROWS>,
     product: Product,
-    tail: Tail<V::Mask>,
+    tail: Tail<V>,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the numbers at these offsets. With `KIND`, `load_separate` loads the numbers of that distance.
     unsafe {
-        let (mut vectors, mut number) = ([V::zero(); VECTORS], V::zero());
-        if STRIDE > 0 {
-            number = V::splat(lefts[0].offset(product.left));
+        let (mut vectors, mut number) = ([V::zero(tail.level); VECTORS], V::zero(tail.level));
+        if KIND > 0 {
+            number = V::splat(tail.level, load(lefts[0].offset(product.left)));
         } else {
             vectors = load_strip::<V, VECTORS>(rights[0].offset(product.right), tail);
         }
         let mut row = 0;
         while row < ROWS {
-            if STRIDE > 0 {
-                vectors = load_separate::<V, VECTORS, STRIDE>(rights[row].offset(product.right), tail);
+            if KIND > 0 {
+                vectors = load_separate::<V, VECTORS, KIND>(rights[row].offset(product.right), tail);
             } else {
-                number = V::splat(lefts[row].offset(product.left));
+                number = V::splat(tail.level, load(lefts[row].offset(product.left)));
             }
             add_to_row(&mut sums[row], number, &vectors);
             row += 1;
@@ -318,103 +416,108 @@ unsafe fn add_to_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const 
 }
 
 /// Adds a product to each vector of a row.
-///
-/// # Safety
-/// The processor has the features of the vectors.
 #[inline(always)]
-unsafe fn add_to_row<V: Vector, const VECTORS: usize>(sums: &mut [V; VECTORS], number: V, vectors: &[V; VECTORS]) {
+fn add_to_row<V: Vector, const VECTORS: usize>(sums: &mut [V; VECTORS], number: V, vectors: &[V; VECTORS]) {
     let mut vector = 0;
     while vector < VECTORS {
-        // SAFETY: promised by the caller.
-        sums[vector] = unsafe { sums[vector].apply(number, vectors[vector]) };
+        sums[vector] = sums[vector].apply(number, vectors[vector]);
         vector += 1;
     }
 }
 
 /// As [`run`], where vectors of both operands hold numbers of as many iterations of one loop, and rows have the same left operand.
-///
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+pub(super) fn run_lanes<V: Vector, const ROWS: usize>(level: V::Level, tile: Valid<'_, V::Number>) {
     // The memory of packed outputs has so many for each row.
     const { assert!(V::LANES <= LANES) };
-    // SAFETY: promised by the caller.
-    unsafe {
-        let tail = Tail::of::<V>(tile.tail);
-        // Two loops over products, one of them without masks.
-        if tail.is_whole {
-            run_some_lanes::<V, ROWS>(tile, Tail { is_whole: true, ..tail });
-        } else {
-            run_some_lanes::<V, ROWS>(tile, Tail { is_whole: false, ..tail });
-        }
+    let strip = Strip::<V, { Shape::ACROSS }, 1>::of(level, tile);
+    // Two loops over products, one of them without masks.
+    if strip.tail.is_whole {
+        run_some_lanes::<V, ROWS>(strip.whole());
+    } else {
+        run_some_lanes::<V, ROWS>(strip.masked());
     }
 }
 
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-unsafe fn run_some_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>, tail: Tail<V::Mask>) {
-    for at in 0..tile.tiles {
-        // SAFETY: promised by the caller.
-        unsafe { run_lanes_of_tile::<V, ROWS>(tile, &*tile.rows.add(at * ROWS).cast(), tail) };
+fn run_some_lanes<V: Vector, const ROWS: usize>(mut strip: Strip<'_, V, { Shape::ACROSS }, 1>) {
+    while let Some(tile) = strip.next::<ROWS>() {
+        run_lanes_of_tile(&tile);
     }
 }
 
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-unsafe fn run_lanes_of_tile<V: Vector, const ROWS: usize>(
-    tile: &Tile<V::Number>,
-    rows: &[Row; ROWS],
-    tail: Tail<V::Mask>,
-) {
-    let Tile { output, left, right, products, count, .. } = *tile;
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut sums = first_sums::<V, ROWS, 1>(tile, rows, tail);
-        let mut rights = [right; ROWS];
-        let mut row = 0;
-        while row < ROWS {
-            rights[row] = right.offset(rows[row].right);
-            row += 1;
-        }
-        for at in 0..count {
-            let product = *products.add(at);
-            let numbers = tail.load::<V>(left.offset(product.left));
+fn run_lanes_of_tile<V: Vector, const ROWS: usize>(tile: &MicroTile<'_, V, ROWS, { Shape::ACROSS }, 1>) {
+    let (left, tail) = (tile.tile.left, tile.tail);
+    let mut sums = tile.first_sums();
+    let (_, rights) = tile.addresses();
+    for product in tile.tile.products {
+        // SAFETY: `Tile::valid` was promised that the products of the list have numbers for all lanes of the tail, in all rows.
+        unsafe {
+            let numbers = tail.load(left.offset(product.left));
             let mut row = 0;
             while row < ROWS {
-                sums[row][0] = sums[row][0].apply(numbers, tail.load::<V>(rights[row].offset(product.right)));
+                sums[row][0] = sums[row][0].apply(numbers, tail.load(rights[row].offset(product.right)));
                 row += 1;
             }
         }
-        store_rows::<V, ROWS, 1>(output, rows, &sums, tail);
     }
+    tile.store(&sums);
 }
 
-/// What the sums of a tile begin with.
-///
-/// # Safety
-/// See [`Run`].
-#[inline(always)]
-unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
-    tile: &Tile<V::Number>,
-    rows: &[Row; ROWS],
-    tail: Tail<V::Mask>,
-) -> [[V; VECTORS]; ROWS] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut sums = [[V::zero(); VECTORS]; ROWS];
+impl<V: Vector, const ROWS: usize, const KIND: usize, const VECTORS: usize> MicroTile<'_, V, ROWS, KIND, VECTORS> {
+    /// For each row, where the operands of its products begin.
+    #[inline(always)]
+    fn addresses(&self) -> Addresses<V::Number, ROWS> {
+        let Tile { left, right, .. } = *self.tile;
+        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
         let mut row = 0;
         while row < ROWS {
-            let output = tile.output.wrapping_offset(rows[row].output);
-            match tile.initial {
-                Initial::Stored => sums[row] = load_strip::<V, VECTORS>(output, tail),
+            // SAFETY: `Tile::valid` was promised that the row has elements of the operands, at the offsets of products from there on.
+            unsafe {
+                lefts[row] = left.offset(self.rows[row].left);
+                rights[row] = right.offset(self.rows[row].right);
+            }
+            row += 1;
+        }
+        (lefts, rights)
+    }
+
+    /// What the sums begin with.
+    #[inline(always)]
+    fn first_sums(&self) -> [[V; VECTORS]; ROWS] {
+        let mut sums = [[V::zero(self.tail.level); VECTORS]; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            let output = self.tile.output.wrapping_offset(self.rows[row].output);
+            match self.tile.initial {
+                // SAFETY: `Tile::valid` was promised that the row has elements of the output in all columns, which `Strip::of` found to
+                // be those of so many vectors.
+                Initial::Stored => sums[row] = unsafe { load_strip::<V, VECTORS>(output, self.tail) },
                 Initial::Zeros => {}
             }
             row += 1;
         }
         sums
+    }
+
+    /// Stores the sums.
+    #[inline(always)]
+    fn store(&self, sums: &[[V; VECTORS]; ROWS]) {
+        let mut row = 0;
+        while row < ROWS {
+            // SAFETY: as for `first_sums`.
+            unsafe {
+                let output = self.tile.output.offset(self.rows[row].output);
+                let mut vector = 0;
+                while vector + 1 < VECTORS {
+                    sums[row][vector].store(output.add(vector * V::LANES));
+                    vector += 1;
+                }
+                self.tail.store(sums[row][vector], output.add(vector * V::LANES));
+            }
+            row += 1;
+        }
     }
 }
 
@@ -423,16 +526,16 @@ unsafe fn first_sums<V: Vector, const ROWS: usize, const VECTORS: usize>(
 /// # Safety
 /// See [`Vector::load`], for these numbers.
 #[inline(always)]
-unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, tail: Tail<V::Mask>) -> [V; VECTORS] {
-    // SAFETY: promised by the caller.
+unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, tail: Tail<V>) -> [V; VECTORS] {
+    // SAFETY: the caller promises all lanes of the vectors before the last, and of this one those of the tail.
     unsafe {
-        let mut vectors = [V::zero(); VECTORS];
+        let mut vectors = [V::zero(tail.level); VECTORS];
         let mut vector = 0;
         while vector + 1 < VECTORS {
-            vectors[vector] = V::load(address.add(vector * V::LANES));
+            vectors[vector] = V::load(tail.level, address.add(vector * V::LANES));
             vector += 1;
         }
-        vectors[vector] = tail.load::<V>(address.add(vector * V::LANES));
+        vectors[vector] = tail.load(address.add(vector * V::LANES));
         vectors
     }
 }
@@ -444,61 +547,24 @@ unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number,
 #[inline(always)]
 unsafe fn load_separate<V: Vector, const VECTORS: usize, const STRIDE: usize>(
     address: *const V::Number,
-    tail: Tail<V::Mask>,
+    tail: Tail<V>,
 ) -> [V; VECTORS] {
-    // SAFETY: promised by the caller.
+    // SAFETY: as in `load_strip`, for the first of every `STRIDE` numbers and those between them.
     unsafe {
-        if STRIDE == 1 {
+        if STRIDE == Shape::SEPARATE {
             return load_strip::<V, VECTORS>(address, tail);
         }
-        let mut vectors = [V::zero(); VECTORS];
+        let mut vectors = [V::zero(tail.level); VECTORS];
         let mut vector = 0;
         while vector + 1 < VECTORS {
-            vectors[vector] = V::load_even(address.add(STRIDE * vector * V::LANES));
+            vectors[vector] = V::load_even(tail.level, address.add(STRIDE * vector * V::LANES));
             vector += 1;
         }
         let address = address.add(STRIDE * vector * V::LANES);
-        vectors[vector] = if tail.is_whole { V::load_even(address) } else { V::load_some_even(address, tail.count) };
+        vectors[vector] = match tail.is_whole {
+            true => V::load_even(tail.level, address),
+            false => V::load_some_even(tail.level, address, tail.count),
+        };
         vectors
-    }
-}
-
-/// Stores the sums of a tile.
-///
-/// # Safety
-/// See [`Run`].
-#[inline(always)]
-unsafe fn store_rows<V: Vector, const ROWS: usize, const VECTORS: usize>(
-    output: *mut V::Number,
-    rows: &[Row; ROWS],
-    sums: &[[V; VECTORS]; ROWS],
-    tail: Tail<V::Mask>,
-) {
-    let mut row = 0;
-    while row < ROWS {
-        // SAFETY: promised by the caller.
-        unsafe { store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], tail) };
-        row += 1;
-    }
-}
-
-/// Stores adjacent numbers, of the last vector only the lanes of the tail.
-///
-/// # Safety
-/// See [`Vector::store`], for these numbers.
-#[inline(always)]
-unsafe fn store_strip<V: Vector, const VECTORS: usize>(
-    address: *mut V::Number,
-    vectors: [V; VECTORS],
-    tail: Tail<V::Mask>,
-) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut vector = 0;
-        while vector + 1 < VECTORS {
-            vectors[vector].store(address.add(vector * V::LANES));
-            vector += 1;
-        }
-        tail.store(vectors[vector], address.add(vector * V::LANES));
     }
 }

@@ -6,6 +6,7 @@ use std::vec::Vec;
 use super::{Random, check};
 use crate::contraction::arithmetic::{FmaF32, MulAddI32};
 use crate::contraction::copy::{Lines, gather, scatter};
+use crate::contraction::level::Portable;
 use crate::contraction::loops::each;
 use crate::contraction::machine::Machine;
 use crate::contraction::operand::Piece;
@@ -18,17 +19,11 @@ fn columns_are_transposed_to_lines() {
         let operand: Vec<u32> = (0..10_000).collect();
         let (offsets, width) = ((5..5 + count).collect::<Vec<isize>>(), columns + 2);
         let mut lines = vec![u32::MAX; width * count as usize];
-        let described = Lines {
-            operand: operand.as_ptr().cast_mut(),
-            offsets: &offsets,
-            is_adjacent: true,
-            pieces: &[Piece { from: 100, at: 1, length: columns }],
-            stride: 100,
-            lines: lines.as_mut_ptr(),
-            width,
-        };
-        // SAFETY: pieces and lines are within the vectors.
-        unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
+        let pieces = [Piece { from: 100, at: 1, length: columns }];
+        let first = operand.as_ptr().cast_mut();
+        // SAFETY: pieces are within the vector.
+        let described = unsafe { Lines::new(first, (&offsets, true), (&pieces, 100), (&mut lines, width)) };
+        gather::<u32, Array<MulAddI32>, 16>(Portable::here(), &described);
         for (line, column) in (0..count as usize).flat_map(|line| (0..columns).map(move |column| (line, column))) {
             assert_eq!(lines[line * width + 1 + column] as usize, 105 + line + 100 * column);
         }
@@ -44,17 +39,10 @@ fn pieces_are_copied_to_lines_and_back() {
             let width = length + length / 2 + 3;
             let mut operand: Vec<u32> = (0..3000).collect();
             let mut lines = vec![u32::MAX; 2 * width];
-            let described = Lines {
-                operand: operand.as_mut_ptr(),
-                offsets: &[0, 1],
-                is_adjacent: true,
-                pieces: &pieces,
-                stride,
-                lines: lines.as_mut_ptr(),
-                width,
-            };
-            // SAFETY: pieces and lines are within the vectors.
-            unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
+            let first = operand.as_mut_ptr();
+            // SAFETY: pieces are within the vector.
+            let described = unsafe { Lines::new(first, (&[0, 1], true), (&pieces, stride), (&mut lines, width)) };
+            gather::<u32, Array<MulAddI32>, 16>(Portable::here(), &described);
             for (line, from, at) in (0..2).flat_map(|line| pieces.iter().map(move |piece| (line, piece.from, piece.at)))
             {
                 let count = if at == 0 { length } else { length / 2 };
@@ -66,10 +54,10 @@ fn pieces_are_copied_to_lines_and_back() {
             assert_eq!(lines.iter().filter(|number| **number == u32::MAX).count(), 6);
             lines.iter_mut().for_each(|number| *number = number.wrapping_add(5000));
             let copied = operand.clone();
-            let described =
-                Lines { operand: operand.as_mut_ptr(), lines: lines.as_mut_ptr(), offsets: &[0], ..described };
+            let first = operand.as_mut_ptr();
             // SAFETY: as above.
-            unsafe { scatter::<u32, Array<MulAddI32>, 16>(&described) };
+            let described = unsafe { Lines::new(first, (&[0], true), (&pieces, stride), (&mut lines, width)) };
+            scatter::<u32, Array<MulAddI32>, 16>(Portable::here(), &described);
             let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
             assert_eq!(changed.clone().count(), length + length / 2);
             assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));

@@ -4,12 +4,12 @@ use std::vec::Vec;
 
 use super::convolution;
 use crate::contraction::loops::each;
-use crate::contraction::tile::{Ahead, Row, Tile};
+use crate::contraction::tile::{Ahead, Product, Row, Shape, Tile};
 use crate::contraction::{Initial, Loop, Machine, OperandKind, Plan};
 
 #[test]
 fn tiles_fetch_all_of_the_next_strip() {
-    let (numbers, rows) = ([0f32; 1], [Row::default(); 56]);
+    let (numbers, rows, products) = ([0f32; 1], [Row::default(); 56], [Product::default(); 514]);
     // 49 rows of a strip of 64 columns, whose next one is right behind.
     let strip = |count: usize| {
         let next = numbers.as_ptr().wrapping_add(64 * count);
@@ -18,12 +18,10 @@ fn tiles_fetch_all_of_the_next_strip() {
             initial: Initial::Zeros,
             left: numbers.as_ptr(),
             right: numbers.as_ptr(),
-            rows: rows.as_ptr(),
-            tiles: 1,
-            products: core::ptr::null(),
-            count,
+            rows: &rows,
+            products: &products[..count],
+            shape: Shape::of(Shape::SHARED, 16).with(4),
             tail: 16,
-            vectors: 4,
             stride: 0,
             distance: None,
             lines: 0,
@@ -32,17 +30,15 @@ fn tiles_fetch_all_of_the_next_strip() {
         (tile, next)
     };
     // What the next tiles fetch, in lines from an address on.
-    let fetched = |tile: &Tile<f32>, tiles: usize, from: *const f32| -> Vec<(usize, usize)> {
-        // SAFETY: so many rows are listed.
-        let of = (0..tiles).map(|at| unsafe { tile.ahead_of::<6>(at) }).filter(|(_, step)| *step > 0);
-        of.map(|(first, step)| ((first as usize).wrapping_sub(from as usize) / 64, tile.count / 4 * 2 * step / 16))
-            .collect()
+    let fetched = |tile: &Tile<'_, f32>, tiles: usize, from: *const f32| -> Vec<(usize, usize)> {
+        let of = (0..tiles).map(|at| tile.ahead_of(&[Row::default(); 6], at)).filter(|(_, step)| *step > 0);
+        let count = tile.products.len();
+        of.map(|(first, step)| ((first as usize).wrapping_sub(from as usize) / 64, count / 4 * 2 * step / 16)).collect()
     };
     for (count, lines, tiles) in [(512, 256, 8), (514, 256, 9), (7, 2, 9)] {
         let (mut tile, next) = strip(count);
         let mut all = fetched(&tile, 5, next);
-        // SAFETY: as above.
-        unsafe { tile.advance(5, 6) };
+        tile.fetch_after(5);
         all.extend(fetched(&tile, 4, next));
         let expected: Vec<_> = (0..tiles).map(|at| (lines * at, lines)).collect();
         assert_eq!(all, expected);

@@ -8,175 +8,136 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
+use super::Tiles;
 use super::table::{level, tiles};
-use super::{Tile, Tiles};
 use crate::contraction::copy::Copies;
+use crate::contraction::level::{DotProduct, Neon};
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
-use crate::contraction::vector::Vector;
+use crate::contraction::vector::{Vector, memory, registers};
 
 /// The numbers of a vector.
 const LANES: usize = Machine::NEON.lanes;
 
-/// A kind of vectors: a register type, how it is made of a vector of `f32` and back, and the operation. Loads and stores, which
+/// A kind of vectors: a level, a register type, how it is made of a vector of `f32` and back, and the operation. Loads and stores, which
 /// do not depend on what the bits mean, are those of `f32`.
 macro_rules! vectors {
-    ($($name:ident, $register:ty, $number:ty: |$of:ident| $into:expr, $from:expr, $splat:ident $zero:literal $add:ident,
+    ($($name:ident, $level:ident, $register:ty, $number:ty: |$of:ident| $into:expr, $from:expr, $splat:ident $zero:literal $add:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $name($register);
 
         impl $name {
-            #[inline(always)]
-            fn of($of: float32x4_t) -> $name {
-                // SAFETY: this module is compiled only for processors with NEON. So for all intrinsics below.
-                #[allow(unused_unsafe, reason = "vectors of `f32` are not converted")]
-                $name(unsafe { $into })
-            }
-
-            #[inline(always)]
-            fn numbers(self) -> float32x4_t {
-                let $of = self.0;
-                // SAFETY: see `of`.
-                #[allow(unused_unsafe, reason = "vectors of `f32` are not converted")]
-                unsafe { $from }
+            registers! {
+                fn of(_: $level, $of: float32x4_t) -> $name {
+                    $name($into)
+                }
+                fn numbers(self) -> float32x4_t {
+                    let $of = self.0;
+                    $from
+                }
             }
         }
 
         impl Vector for $name {
             type Number = $number;
             type Mask = usize;
+            type Level = $level;
             const LANES: usize = LANES;
 
-            #[inline(always)]
-            unsafe fn zero() -> $name {
-                // SAFETY: see `of`.
-                $name(unsafe { $splat($zero) })
+            registers! {
+                fn zero(_: $level) -> $name {
+                    $name($splat($zero))
+                }
+                fn splat(_: $level, number: $number) -> $name {
+                    $name($splat(number))
+                }
+                fn apply(self, left: $name, right: $name) -> $name {
+                    let ($sum, $left, $right) = (self.0, left.0, right.0);
+                    $name($apply)
+                }
+                fn add(self, other: $name) -> $name {
+                    $name($add(self.0, other.0))
+                }
             }
 
             #[inline(always)]
-            unsafe fn load(address: *const $number) -> $name {
-                // SAFETY: promised by the caller.
-                $name::of(unsafe { vld1q_f32(address.cast()) })
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, address: *mut $number) {
-                // SAFETY: promised by the caller.
-                unsafe { vst1q_f32(address.cast(), self.numbers()) }
-            }
-
-            #[inline(always)]
-            unsafe fn mask(count: usize) -> usize {
+            fn mask(_: $level, count: usize) -> usize {
                 count
             }
 
-            #[inline(always)]
-            unsafe fn load_some(address: *const $number, mask: usize) -> $name {
-                // SAFETY: promised by the caller.
-                $name::of(unsafe { load_some(address.cast(), mask) })
-            }
-
-            #[inline(always)]
-            unsafe fn gather(address: *const $number, stride: i32, mask: usize) -> $name {
-                let mut numbers = [$zero; LANES];
-                let mut lane = 0;
-                while lane < mask {
-                    // SAFETY: promised by the caller.
-                    numbers[lane] = unsafe { load(address.offset(lane as isize * stride as isize)) };
-                    lane += 1;
+            memory! {
+                unsafe fn load(level: $level, address: *const $number) -> $name {
+                    $name::of(level, vld1q_f32(address.cast()))
                 }
-                // SAFETY: the array has as many numbers as a vector.
-                unsafe { $name::load(numbers.as_ptr()) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_even(address: *const $number) -> $name {
-                let address = address.cast::<f32>();
-                // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond
-                // is loaded.
-                unsafe {
+                unsafe fn store(self, address: *mut $number) {
+                    vst1q_f32(address.cast(), self.numbers())
+                }
+                unsafe fn load_some(level: $level, address: *const $number, mask: usize) -> $name {
+                    $name::of(level, load_some(level.into(), address.cast(), mask))
+                }
+                unsafe fn store_some(self, address: *mut $number, mask: usize) {
+                    store_some(self.numbers(), address.cast(), mask)
+                }
+                unsafe fn gather(level: $level, address: *const $number, stride: i32, mask: usize) -> $name {
+                    let mut numbers = [$zero; LANES];
+                    let mut lane = 0;
+                    while lane < mask {
+                        numbers[lane] = load(address.offset(lane as isize * stride as isize));
+                        lane += 1;
+                    }
+                    $name::load(level, numbers.as_ptr())
+                }
+                unsafe fn load_even(level: $level, address: *const $number) -> $name {
+                    let address = address.cast::<f32>();
+                    // The second half begins with the last number of the first, so that nothing beyond is loaded.
                     let (first, second) = (vld1q_f32(address), vld1q_f32(address.add(LANES - 1)));
                     let (first, second) = (vuzp1q_f32(first, first), vuzp2q_f32(second, second));
-                    $name::of(vcombine_f32(vget_low_f32(first), vget_low_f32(second)))
+                    $name::of(level, vcombine_f32(vget_low_f32(first), vget_low_f32(second)))
                 }
-            }
-
-            #[inline(always)]
-            unsafe fn transpose(address: *const $number, stride: isize) -> [$name; 4] {
-                let address = address.cast::<f32>();
-                // SAFETY: promised by the caller.
-                let rows = unsafe {
-                    [
+                unsafe fn transpose(level: $level, address: *const $number, stride: isize) -> [$name; 4] {
+                    let address = address.cast::<f32>();
+                    let rows = [
                         vld1q_f32(address),
                         vld1q_f32(address.offset(stride)),
                         vld1q_f32(address.offset(2 * stride)),
                         vld1q_f32(address.offset(3 * stride)),
-                    ]
-                };
-                let [first, second, third, fourth] = transposed(rows);
-                [$name::of(first), $name::of(second), $name::of(third), $name::of(fourth)]
-            }
-
-            #[inline(always)]
-            unsafe fn transpose_back(vectors: [$name; 4], address: *mut $number, stride: isize) {
-                let (address, [first, second, third, fourth]) = (address.cast::<f32>(), vectors);
-                let columns = [first.numbers(), second.numbers(), third.numbers(), fourth.numbers()];
-                let [first, second, third, fourth] = transposed(columns);
-                // SAFETY: promised by the caller.
-                unsafe {
+                    ];
+                    let [first, second, third, fourth] = transposed(level.into(), rows);
+                    [$name::of(level, first), $name::of(level, second), $name::of(level, third), $name::of(level, fourth)]
+                }
+                unsafe fn transpose_back(level: $level, vectors: [$name; 4], address: *mut $number, stride: isize) {
+                    let (address, [first, second, third, fourth]) = (address.cast::<f32>(), vectors);
+                    let columns = [first.numbers(), second.numbers(), third.numbers(), fourth.numbers()];
+                    let [first, second, third, fourth] = transposed(level.into(), columns);
                     vst1q_f32(address, first);
                     vst1q_f32(address.offset(stride), second);
                     vst1q_f32(address.offset(2 * stride), third);
                     vst1q_f32(address.offset(3 * stride), fourth);
                 }
             }
-
-            #[inline(always)]
-            unsafe fn store_some(self, address: *mut $number, mask: usize) {
-                // SAFETY: promised by the caller.
-                unsafe { store_some(self.numbers(), address.cast(), mask) }
-            }
-
-            #[inline(always)]
-            unsafe fn splat(address: *const $number) -> $name {
-                // SAFETY: promised by the caller.
-                $name(unsafe { $splat(load(address)) })
-            }
-
-            #[inline(always)]
-            unsafe fn apply(self, left: $name, right: $name) -> $name {
-                let ($sum, $left, $right) = (self.0, left.0, right.0);
-                // SAFETY: see `of`.
-                $name(unsafe { $apply })
-            }
-
-            #[inline(always)]
-            unsafe fn add(self, other: $name) -> $name {
-                // SAFETY: see `of`.
-                $name(unsafe { $add(self.0, other.0) })
-            }
         }
     )* };
 }
 vectors! {
-    FmaF32x4, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
+    FmaF32x4, Neon, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
         |sum, left, right| vfmaq_f32(sum, left, right);
-    MulAddF32x4, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
+    MulAddF32x4, Neon, float32x4_t, f32: |vector| vector, vector, vdupq_n_f32 0.0 vaddq_f32,
         |sum, left, right| vaddq_f32(sum, vmulq_f32(left, right));
-    MulAddI32x4, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
+    MulAddI32x4, Neon, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
         |sum, left, right| vmlaq_s32(sum, left, right);
     // Each number of an operand is four bytes.
-    DotI8x16, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
-        |sum, left, right| dot(sum, left, right);
+    DotI8x16, DotProduct, int32x4_t, i32: |vector| vreinterpretq_s32_f32(vector), vreinterpretq_f32_s32(vector), vdupq_n_s32 0 vaddq_s32,
+        |sum, left, right| add_dot_products(sum, left, right);
 }
 
 /// Adds the products of four bytes to each number. The intrinsic is not stable.
 ///
-/// Safety: the processor has the feature `dotprod`.
+/// # Safety
+/// The processor has the instruction: [`DotProduct`].
 #[inline(always)]
-unsafe fn dot(mut sum: int32x4_t, left: int32x4_t, right: int32x4_t) -> int32x4_t {
-    // SAFETY: promised by the caller; the instruction accesses no memory.
+unsafe fn add_dot_products(mut sum: int32x4_t, left: int32x4_t, right: int32x4_t) -> int32x4_t {
+    // SAFETY: the caller has a vector of `DotProduct`, which proves the instruction. It accesses no memory.
     unsafe {
         asm!(
             ".arch_extension dotprod",
@@ -190,51 +151,9 @@ unsafe fn dot(mut sum: int32x4_t, left: int32x4_t, right: int32x4_t) -> int32x4_
     sum
 }
 
-/// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
-///
-/// Safety: so many numbers are valid at the address.
-#[inline(always)]
-unsafe fn load_some(address: *const f32, count: usize) -> float32x4_t {
-    // SAFETY: promised by the caller; the processor has NEON.
-    unsafe {
-        match count {
-            LANES.. => vld1q_f32(address),
-            3 => {
-                let last = vset_lane_f32::<0>(load(address.add(2)), vdup_n_f32(0.0));
-                vcombine_f32(vld1_f32(address), last)
-            }
-            2 => vcombine_f32(vld1_f32(address), vdup_n_f32(0.0)),
-            1 => vcombine_f32(vset_lane_f32::<0>(load(address), vdup_n_f32(0.0)), vdup_n_f32(0.0)),
-            0 => vdupq_n_f32(0.0),
-        }
-    }
-}
-
-/// Stores the first lanes.
-///
-/// Safety: so many numbers are valid at the address.
-#[inline(always)]
-unsafe fn store_some(vector: float32x4_t, address: *mut f32, count: usize) {
-    // SAFETY: promised by the caller; the processor has NEON.
-    unsafe {
-        match count {
-            LANES.. => vst1q_f32(address, vector),
-            3 => {
-                vst1_f32(address, vget_low_f32(vector));
-                address.add(2).write(vgetq_lane_f32::<2>(vector));
-            }
-            2 => vst1_f32(address, vget_low_f32(vector)),
-            1 => address.write(vgetq_lane_f32::<0>(vector)),
-            0 => {}
-        }
-    }
-}
-
-/// Exchanges rows and columns.
-#[inline(always)]
-fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t; 4] {
-    // SAFETY: the processor has NEON.
-    unsafe {
+registers! {
+    /// Exchanges rows and columns.
+    fn transposed(_: Neon, [first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t; 4] {
         // Even and odd columns of two rows, as pairs of numbers.
         let (even, odd) = (vtrn1q_f32(first, second), vtrn2q_f32(first, second));
         let (even_next, odd_next) = (vtrn1q_f32(third, fourth), vtrn2q_f32(third, fourth));
@@ -253,19 +172,50 @@ fn transposed([first, second, third, fourth]: [float32x4_t; 4]) -> [float32x4_t;
     }
 }
 
-level!(neon, super::FmaF32x4, 8);
+memory! {
+    /// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
+    unsafe fn load_some(_: Neon, address: *const f32, count: usize) -> float32x4_t {
+        match count {
+            LANES.. => vld1q_f32(address),
+            3 => {
+                let last = vset_lane_f32::<0>(load(address.add(2)), vdup_n_f32(0.0));
+                vcombine_f32(vld1_f32(address), last)
+            }
+            2 => vcombine_f32(vld1_f32(address), vdup_n_f32(0.0)),
+            1 => vcombine_f32(vset_lane_f32::<0>(load(address), vdup_n_f32(0.0)), vdup_n_f32(0.0)),
+            0 => vdupq_n_f32(0.0),
+        }
+    }
+
+    /// Stores the first lanes.
+    unsafe fn store_some(vector: float32x4_t, address: *mut f32, count: usize) {
+        match count {
+            LANES.. => vst1q_f32(address, vector),
+            3 => {
+                vst1_f32(address, vget_low_f32(vector));
+                address.add(2).write(vgetq_lane_f32::<2>(vector));
+            }
+            2 => vst1_f32(address, vget_low_f32(vector)),
+            1 => address.write(vgetq_lane_f32::<0>(vector)),
+            0 => {}
+        }
+    }
+}
+
+level!(neon, Neon, super::FmaF32x4, 8);
+level!(dot_product, DotProduct, super::DotI8x16, 8, "dotprod");
 
 /// The table of an operation.
 macro_rules! operations {
-    ($($name:ident: $vector:ty, $number:ty;)*) => { $(
+    ($($name:ident: $vector:ty, $number:ty, $level:ident $proof:ident;)*) => { $(
         micro_tiles!(NEON, tiles! {
-            $name: $vector as $number, Machine::NEON, neon
+            $name: $vector as $number, Machine::NEON, $level $proof
         });
     )* };
 }
 operations! {
-    FMA_F32: FmaF32x4, f32;
-    MUL_ADD_F32: MulAddF32x4, f32;
-    MUL_ADD_I32: MulAddI32x4, i32;
-    DOT: DotI8x16, i32;
+    fma_f32: FmaF32x4, f32, neon Neon;
+    mul_add_f32: MulAddF32x4, f32, neon Neon;
+    mul_add_i32: MulAddI32x4, i32, neon Neon;
+    dot: DotI8x16, i32, dot_product DotProduct;
 }

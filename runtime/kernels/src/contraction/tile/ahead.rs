@@ -15,10 +15,10 @@ pub(in super::super) enum Ahead<N> {
     Strip(*const N, *const N),
 }
 
-impl<N> Tile<N> {
+impl<N> Tile<'_, N> {
     /// The numbers of the next strip that a tile fetches, if it does: products at a distance are added four at once.
     const fn fetched(&self) -> usize {
-        self.count / 4 * 2 * NUMBERS_OF_A_LINE
+        self.products.len() / 4 * 2 * NUMBERS_OF_A_LINE
     }
 
     /// Goes on to another iteration of a loop that moves the output and the operands by a step.
@@ -31,32 +31,22 @@ impl<N> Tile<N> {
         }
     }
 
-    /// Goes on behind so many tiles of so many rows.
-    ///
-    /// # Safety
-    /// There are as many rows.
-    pub(in super::super) const unsafe fn advance(&mut self, tiles: usize, rows: usize) {
-        // SAFETY: promised by the caller.
-        self.rows = unsafe { self.rows.add(tiles * rows) };
+    /// What tiles fetch that come behind so many of these.
+    pub(in super::super) const fn fetch_after(&mut self, tiles: usize) {
         if let Ahead::Strip(next, end) = self.ahead {
             self.ahead = Ahead::Strip(next.wrapping_add(tiles * self.fetched()), end);
         }
     }
 
-    /// What the tile of a number fetches first, and how many numbers there are to the next with every second product. Nothing is the same line
-    /// again and again: with a branch, there would be two loops over products.
-    ///
-    /// # Safety
-    /// There are the rows of this tile.
+    /// What the tile of a number, which has these rows, fetches first, and how many numbers there are to the next with every second product.
+    /// Nothing is the same line again and again: with a branch, there would be two loops over products.
     #[inline(always)]
-    pub(in super::super) unsafe fn ahead_of<const ROWS: usize>(&self, at: usize) -> (*const N, usize) {
+    pub(in super::super) fn ahead_of<const ROWS: usize>(&self, rows: &[Row; ROWS], at: usize) -> (*const N, usize) {
         match self.ahead {
             Ahead::Nothing => (self.left, 0),
             Ahead::Rows => {
-                // SAFETY: promised by the caller.
-                let first = unsafe { (*self.rows.add(at * ROWS)).left };
                 // As many numbers of the rows that follow, of eight rows a line.
-                (self.left.wrapping_offset(first).wrapping_add(ROWS * self.count), 2 * ROWS)
+                (self.left.wrapping_offset(rows[0].left).wrapping_add(ROWS * self.products.len()), 2 * ROWS)
             }
             Ahead::Strip(next, end) => {
                 let next = next.wrapping_add(at * self.fetched());

@@ -4,66 +4,76 @@
 //! A strip of columns in registers would read a bit of each row of the matrix, for which processors do not fetch ahead. So the matrix
 //! is read as it is stored. Its sums are in the first cache meanwhile: each is loaded and stored once for eight products.
 
-use super::{Product, Row, Tail, Tile};
+use super::{Product, Row, Shape, Tail, Tile, Valid};
 use crate::contraction::Initial;
+use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
 /// Runs tiles of one row, whose columns are any number of vectors: the last one has so many lanes as the tail says.
-///
-/// # Safety
-/// See [`Run`](super::Run).
 #[inline(always)]
-pub(super) unsafe fn run_gaxpy<V: Vector>(tile: &Tile<V::Number>) {
-    for at in 0..tile.tiles {
-        // SAFETY: promised by the caller, here and below.
-        unsafe {
-            let columns = Columns { tile, row: *tile.rows.add(at), tail: Tail::of::<V>(tile.tail) };
-            let mut done = 0;
-            while done < tile.count {
-                done += match tile.count - done {
-                    8.. => add::<V, 8>(&columns, done),
-                    4.. => add::<V, 4>(&columns, done),
-                    2.. => add::<V, 2>(&columns, done),
-                    _ => add::<V, 1>(&columns, done),
-                };
-            }
+pub(super) fn run_gaxpy<V: Vector>(level: V::Level, Valid(tile): Valid<'_, V::Number>) {
+    let vectors = tile.shape.vectors();
+    tile.shape.check(Shape::of(Shape::GAXPY, V::LANES).with(vectors));
+    let tail = Tail::<V>::of(level, tile.tail);
+    for row in tile.rows {
+        let columns = Columns { tile, row: *row, vectors, tail };
+        let (mut rest, mut is_zero) = (tile.products, tile.initial == Initial::Zeros);
+        while let Some(one) = rest.first_chunk::<1>() {
+            // SAFETY: these are products of the list, and a row of it.
+            let done = unsafe {
+                if let Some(eight) = rest.first_chunk::<8>() {
+                    add(&columns, eight, is_zero)
+                } else if let Some(four) = rest.first_chunk::<4>() {
+                    add(&columns, four, is_zero)
+                } else if let Some(two) = rest.first_chunk::<2>() {
+                    add(&columns, two, is_zero)
+                } else {
+                    add(&columns, one, is_zero)
+                }
+            };
+            (rest, is_zero) = (&rest[done..], false);
         }
     }
 }
 
-/// What products are added to.
-struct Columns<'a, N, M> {
-    tile: &'a Tile<N>,
+/// What products are added to: a row of tiles that are valid for gaxpy.
+struct Columns<'a, V: Vector> {
+    tile: &'a Tile<'a, V::Number>,
     row: Row,
-    tail: Tail<M>,
+    vectors: usize,
+    tail: Tail<V>,
 }
 
-/// Adds some products to all columns, from one on, and returns their number.
+/// Adds some products to all columns, and returns their number.
 ///
 /// # Safety
-/// See [`Run`](super::Run), for these products.
+/// The row and the products are among those of the tile.
 #[inline(always)]
-unsafe fn add<V: Vector, const PRODUCTS: usize>(columns: &Columns<'_, V::Number, V::Mask>, first: usize) -> usize {
-    let Columns { tile, row, tail } = *columns;
-    let is_zero = first == 0 && tile.initial == Initial::Zeros;
-    // SAFETY: promised by the caller, here and below.
+unsafe fn add<V: Vector, const PRODUCTS: usize>(
+    columns: &Columns<'_, V>,
+    products: &[Product; PRODUCTS],
+    is_zero: bool,
+) -> usize {
+    let Columns { tile, row, vectors, tail } = *columns;
+    // SAFETY: the caller has row and products of the tile. `Tile::valid` was promised that rows and products have elements of the output and the operands,
+    // in so many vectors, of the last one in the lanes of the tail.
     unsafe {
         let output = tile.output.offset(row.output);
-        let (mut numbers, mut rights) = ([V::zero(); PRODUCTS], [tile.right; PRODUCTS]);
+        let (mut numbers, mut rights) = ([V::zero(tail.level); PRODUCTS], [tile.right; PRODUCTS]);
         let mut at = 0;
         while at < PRODUCTS {
-            let Product { left, right } = *tile.products.add(first + at);
-            numbers[at] = V::splat(tile.left.offset(row.left).offset(left));
+            let Product { left, right } = products[at];
+            numbers[at] = V::splat(tail.level, load(tile.left.offset(row.left).offset(left)));
             rights[at] = tile.right.offset(row.right).offset(right);
             at += 1;
         }
-        let last = (tile.vectors - 1) * V::LANES;
+        let last = (vectors - 1) * V::LANES;
         let mut column = 0;
         while column < last {
-            add_to_vector::<V, PRODUCTS>(output, (&numbers, &rights), column, is_zero, Tail { is_whole: true, ..tail });
+            add_to_vector(output, (&numbers, &rights), column, is_zero, Tail { is_whole: true, ..tail });
             column += V::LANES;
         }
-        add_to_vector::<V, PRODUCTS>(output, (&numbers, &rights), last, is_zero, tail);
+        add_to_vector(output, (&numbers, &rights), last, is_zero, tail);
     }
     PRODUCTS
 }
@@ -71,21 +81,21 @@ unsafe fn add<V: Vector, const PRODUCTS: usize>(columns: &Columns<'_, V::Number,
 /// Adds products to a vector of columns.
 ///
 /// # Safety
-/// See [`Run`](super::Run), for these columns and products.
+/// The columns are valid in the output and at the addresses of the right operand, in the lanes of the tail.
 #[inline(always)]
 unsafe fn add_to_vector<V: Vector, const PRODUCTS: usize>(
     output: *mut V::Number,
     (numbers, rights): (&[V; PRODUCTS], &[*const V::Number; PRODUCTS]),
     column: usize,
     is_zero: bool,
-    lanes: Tail<V::Mask>,
+    lanes: Tail<V>,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the lanes of this vector of columns.
     unsafe {
-        let mut sum = if is_zero { V::zero() } else { lanes.load::<V>(output.add(column)) };
+        let mut sum = if is_zero { V::zero(lanes.level) } else { lanes.load(output.add(column)) };
         let mut at = 0;
         while at < PRODUCTS {
-            sum = sum.apply(numbers[at], lanes.load::<V>(rights[at].add(column)));
+            sum = sum.apply(numbers[at], lanes.load(rights[at].add(column)));
             at += 1;
         }
         lanes.store(sum, output.add(column));

@@ -1,6 +1,6 @@
 //! Tiles of partial sums, for all levels: each element of a tile has [`PARTIAL`] of them in registers.
 
-use super::super::blocking::PARTIAL;
+use super::super::blocking::{COLUMNS, PARTIAL, PARTIAL_SUMS, TILE_ROWS};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::aarch64::{DotI8x16, FmaF32x4, MulAddF32x4, MulAddI32x4};
 use super::portable::Array;
@@ -12,77 +12,127 @@ use super::wasm32_relaxed::RelaxedFmaF32x4;
 use super::x86_64::{DotI16x16, FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use crate::contraction::level::DotProduct;
 use crate::contraction::level::Level;
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+use crate::contraction::level::V3;
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
 
-/// The operands of a tile: numbers of each row and column are adjacent.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Tile<N> {
-    pub(in super::super) left: *const N,
-    pub(in super::super) right: *const N,
-    /// For each row, how far its numbers are in the left operand.
-    pub(in super::super) rows: *const isize,
-    /// For each column, how far its numbers are in the right operand.
-    pub(in super::super) columns: *const isize,
-    /// The number of products.
-    pub(in super::super) count: usize,
-    /// The partial sums of the first row and column; those of the next columns follow.
-    pub(in super::super) sums: *mut N,
-    /// The distance of the partial sums of rows.
-    pub(in super::super) stride: usize,
+/// The operands of a tile, whose numbers of each row and column are adjacent: it is within a block of rows and columns.
+#[derive(Debug)]
+pub(in super::super) struct Tile<'l, N> {
+    left: *const N,
+    right: *const N,
+    rows: &'l [isize; TILE_ROWS],
+    columns: &'l [isize; COLUMNS],
+    count: usize,
+    /// The partial sums of the block.
+    sums: &'l mut [N; PARTIAL_SUMS],
+    /// The first row and column of the tile in the block.
+    at: (usize, usize),
+}
+
+/// Numbers between the partial sums of a row of a block and of the next one.
+pub(in super::super) const ROW_STRIDE: usize = COLUMNS * PARTIAL;
+
+impl<'l, N> Tile<'l, N> {
+    /// Names so many products of the rows and columns of a block: for each row, how far its numbers are in the left operand, for each
+    /// column, how far they are in the right operand; and the sums of the block.
+    ///
+    /// # Safety
+    /// As many adjacent numbers are valid for the rows and columns that exist: the first ones, which are all that tiles are
+    /// [moved](Tile::move_to) to.
+    pub(in super::super) unsafe fn new(
+        (left, rows): (*const N, &'l [isize; TILE_ROWS]),
+        (right, columns): (*const N, &'l [isize; COLUMNS]),
+        count: usize,
+        sums: &'l mut [N; PARTIAL_SUMS],
+    ) -> Tile<'l, N> {
+        Tile { left, right, rows, columns, count, sums, at: (0, 0) }
+    }
+
+    /// Goes on to the tile that begins at a row and a column.
+    ///
+    /// # Safety
+    /// The rows and columns of the tile that runs next exist.
+    pub(in super::super) const unsafe fn move_to(&mut self, row: usize, column: usize) {
+        self.at = (row, column);
+    }
 }
 
 /// The partial sums of elements, and the elements.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Finish<'a, N> {
-    pub(in super::super) sums: *const N,
-    pub(in super::super) output: *mut N,
+    sums: &'a [N],
+    output: *mut N,
     /// For each element, how far it is in the output.
-    pub(in super::super) columns: &'a [isize],
+    columns: &'a [isize],
+}
+
+impl<'a, N> Finish<'a, N> {
+    /// Names elements of the output, and their partial sums.
+    ///
+    /// # Panics
+    /// If there are fewer sums than those of all elements.
+    ///
+    /// # Safety
+    /// The elements are valid in the output.
+    pub(in super::super) unsafe fn new(sums: &'a [N], output: *mut N, columns: &'a [isize]) -> Finish<'a, N> {
+        Finish { sums: &sums[..columns.len() * PARTIAL], output, columns }
+    }
 }
 
 /// Runs a tile.
 ///
-/// Safety: the addresses of all products of the tile and of its partial sums are valid, and the processor has the level's features.
-pub(in super::super) type Run<N> = unsafe fn(&Tile<N>);
+/// # Safety
+/// The processor has the level's features: [`Tiles`] are found by the proof of it alone.
+pub(in super::super) type Run<N> = unsafe fn(&mut Tile<'_, N>);
 
 /// By the number of columns, descending to 1: the code.
 type Widths<N> = &'static [(usize, Run<N>)];
 
-/// The tiles of an operation for a level of processors.
+/// The tiles of an operation for a level of processors. A value proves that this processor is of the level, as the other
+/// [tables](super::Tiles) do.
 pub(in super::super) struct Tiles<N: 'static> {
     /// The numbers of rows, descending to 1; for each the numbers of columns, descending to 1, and the code.
     pub(in super::super) sizes: &'static [(usize, Widths<N>)],
     /// Adds the partial sums of elements to them.
     ///
-    /// Safety: all sums and elements are valid, and the processor has the level's features.
+    /// # Safety
+    /// As for [`Run`].
     pub(in super::super) finish: unsafe fn(&Finish<'_, N>),
 }
 
 /// Runs a tile of so many rows and columns, with vectors of which `VECTORS` hold the partial sums of an element. It is compiled as a part
 /// of the level's function, without closures: see [`run`](super::run).
-///
-/// # Safety
-/// See [`Run`].
 #[inline(always)]
-unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    const { assert!(VECTORS * V::LANES == PARTIAL) };
-    let Tile { left, right, rows, columns, count, sums: first, stride } = *tile;
-    // SAFETY: promised by the caller.
+fn run<V: Vector, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
+    level: V::Level,
+    tile: &mut Tile<'_, V::Number>,
+) {
+    const { assert!(VECTORS * V::LANES == PARTIAL && ROWS <= TILE_ROWS && WIDTH <= COLUMNS) };
+    const { assert!(PARTIAL_SUMS == TILE_ROWS * ROW_STRIDE) };
+    let Tile { left, right, rows, columns, count, at: (first_row, first_column), .. } = *tile;
+    assert!(first_row <= TILE_ROWS - ROWS && first_column <= COLUMNS - WIDTH);
+    // SAFETY: the check above: the sums are those of the block.
+    let first = unsafe { tile.sums.as_mut_ptr().add(first_row * ROW_STRIDE + first_column * PARTIAL) };
+    // SAFETY: `Tile::new` and `Tile::move_to` were promised the numbers of these rows and columns. Their sums are within the block: the
+    // check above.
     unsafe {
-        let (mut lefts, mut rights) = ([left; ROWS], [right; COLUMNS]);
-        let mut sums = [[[V::zero(); VECTORS]; COLUMNS]; ROWS];
+        let (mut lefts, mut rights) = ([left; ROWS], [right; WIDTH]);
+        let mut sums = [[[V::zero(level); VECTORS]; WIDTH]; ROWS];
         let (mut row, mut column) = (0, 0);
-        while column < COLUMNS {
-            rights[column] = right.offset(*columns.add(column));
+        while column < WIDTH {
+            rights[column] = right.offset(columns[first_column + column]);
             column += 1;
         }
         while row < ROWS {
-            lefts[row] = left.offset(*rows.add(row));
+            lefts[row] = left.offset(rows[first_row + row]);
             let mut column = 0;
-            while column < COLUMNS {
-                sums[row][column] = load_partial(first.add(row * stride + column * PARTIAL), PARTIAL);
+            while column < WIDTH {
+                sums[row][column] = load_partial(level, first.add(row * ROW_STRIDE + column * PARTIAL), PARTIAL);
                 column += 1;
             }
             row += 1;
@@ -90,17 +140,17 @@ unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
         let whole = count / PARTIAL * PARTIAL;
         let mut at = 0;
         while at < whole {
-            add(&mut sums, &lefts, &rights, at, PARTIAL);
+            add(level, &mut sums, &lefts, &rights, at, PARTIAL);
             at += PARTIAL;
         }
         if whole < count {
-            add(&mut sums, &lefts, &rights, whole, count - whole);
+            add(level, &mut sums, &lefts, &rights, whole, count - whole);
         }
         let mut row = 0;
         while row < ROWS {
             let mut column = 0;
-            while column < COLUMNS {
-                let address = first.add(row * stride + column * PARTIAL);
+            while column < WIDTH {
+                let address = first.add(row * ROW_STRIDE + column * PARTIAL);
                 let mut vector = 0;
                 while vector < VECTORS {
                     sums[row][column][vector].store(address.add(vector * V::LANES));
@@ -118,22 +168,27 @@ unsafe fn run<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
 /// # Safety
 /// See [`Vector::load`], for these numbers.
 #[inline(always)]
-unsafe fn load_partial<V: Vector, const VECTORS: usize>(address: *const V::Number, count: usize) -> [V; VECTORS] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut vectors = [V::zero(); VECTORS];
-        let mut vector = 0;
-        while vector < VECTORS {
-            let first = vector * V::LANES;
-            vectors[vector] = if count == PARTIAL {
-                V::load(address.add(first))
+unsafe fn load_partial<V: Vector, const VECTORS: usize>(
+    level: V::Level,
+    address: *const V::Number,
+    count: usize,
+) -> [V; VECTORS] {
+    let mut vectors = [V::zero(level); VECTORS];
+    let mut vector = 0;
+    while vector < VECTORS {
+        let first = vector * V::LANES;
+        // SAFETY: the caller promises `count` numbers: all if there are as many partial sums, else those of the mask.
+        vectors[vector] = unsafe {
+            if count == PARTIAL {
+                V::load(level, address.add(first))
             } else {
-                V::load_some(address.wrapping_add(first), V::mask(count.saturating_sub(first).min(V::LANES)))
-            };
-            vector += 1;
-        }
-        vectors
+                let mask = V::mask(level, count.saturating_sub(first).min(V::LANES));
+                V::load_some(level, address.wrapping_add(first), mask)
+            }
+        };
+        vector += 1;
     }
+    vectors
 }
 
 /// Adds the products from `at` on, one to each of the first `count` partial sums of each element of a tile.
@@ -141,26 +196,27 @@ unsafe fn load_partial<V: Vector, const VECTORS: usize>(address: *const V::Numbe
 /// # Safety
 /// See [`Vector::load`], for the numbers of the products.
 #[inline(always)]
-unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(
-    sums: &mut [[[V; VECTORS]; COLUMNS]; ROWS],
+unsafe fn add<V: Vector, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
+    level: V::Level,
+    sums: &mut [[[V; VECTORS]; WIDTH]; ROWS],
     lefts: &[*const V::Number; ROWS],
-    rights: &[*const V::Number; COLUMNS],
+    rights: &[*const V::Number; WIDTH],
     at: usize,
     count: usize,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises `count` numbers from `at` on for each row and column.
     unsafe {
-        let mut right = [[V::zero(); VECTORS]; COLUMNS];
+        let mut right = [[V::zero(level); VECTORS]; WIDTH];
         let mut column = 0;
-        while column < COLUMNS {
-            right[column] = load_partial(rights[column].add(at), count);
+        while column < WIDTH {
+            right[column] = load_partial(level, rights[column].add(at), count);
             column += 1;
         }
         let mut row = 0;
         while row < ROWS {
-            let left: [V; VECTORS] = load_partial(lefts[row].add(at), count);
+            let left: [V; VECTORS] = load_partial(level, lefts[row].add(at), count);
             let mut column = 0;
-            while column < COLUMNS {
+            while column < WIDTH {
                 let mut vector = 0;
                 while vector < VECTORS {
                     sums[row][column][vector] = sums[row][column][vector].apply(left[vector], right[column][vector]);
@@ -174,23 +230,24 @@ unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
 }
 
 /// Adds partial sums to their elements, as many elements at a time as vectors have lanes, as [`combine`] does.
-///
-/// # Safety
-/// See [`Tiles::finish`].
 #[inline(always)]
-unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usize>(finish: &Finish<'_, O::Number>) {
+fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usize>(
+    level: V::Level,
+    finish: &Finish<'_, O::Number>,
+) {
     const { assert!(LANES == V::LANES && PARTIAL == 16) };
     let Finish { sums, output, columns } = *finish;
+    let sums = sums.as_ptr();
     let mut at = 0;
     while columns.len() - at >= LANES {
         let (sums, offsets) = (sums.wrapping_add(at * PARTIAL), &columns[at..at + LANES]);
-        // SAFETY: promised by the caller.
+        // SAFETY: `Finish::new` was promised that the elements are valid in the output, and checked that all have their sums.
         unsafe {
             // Each vector has the partial sums of all elements at the same position.
-            let mut vectors = [V::zero(); PARTIAL];
+            let mut vectors = [V::zero(level); PARTIAL];
             let mut first = 0;
             while first < PARTIAL {
-                let four = V::transpose(sums.wrapping_add(first), PARTIAL as isize);
+                let four = V::transpose(level, sums.wrapping_add(first), PARTIAL as isize);
                 let mut position = 0;
                 while position < 4 {
                     vectors[first + position] = four[position];
@@ -204,7 +261,7 @@ unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usiz
             add_halves::<V, 1>(&mut vectors);
             if copy::is_adjacent(offsets) {
                 let elements = output.wrapping_offset(offsets[0]);
-                V::load(elements).add(vectors[0]).store(elements);
+                V::load(level, elements).add(vectors[0]).store(elements);
             } else {
                 let mut totals = [O::ZERO; LANES];
                 vectors[0].store(totals.as_mut_ptr());
@@ -219,7 +276,7 @@ unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usiz
         at += LANES;
     }
     while at < columns.len() {
-        // SAFETY: promised by the caller; an array is aligned as its elements.
+        // SAFETY: as above; an array is aligned as its elements.
         unsafe {
             let partial = load(sums.wrapping_add(at * PARTIAL).cast::<[O::Number; PARTIAL]>());
             let element = output.wrapping_offset(columns[at]);
@@ -230,56 +287,65 @@ unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>, const LANES: usiz
 }
 
 /// Adds each of the second `HALF` vectors to that of the first ones.
-///
-/// # Safety
-/// The processor has the features of the vectors.
 #[inline(always)]
-unsafe fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL]) {
+fn add_halves<V: Vector, const HALF: usize>(vectors: &mut [V; PARTIAL]) {
     let mut at = 0;
     while at < HALF {
-        // SAFETY: promised by the caller.
-        vectors[at] = unsafe { vectors[at].add(vectors[at + HALF]) };
+        vectors[at] = vectors[at].add(vectors[at + HALF]);
         at += 1;
     }
 }
 
-/// The functions of a level, which are compiled for its features.
+/// The functions of a level, which are compiled for its features. In a function that is compiled for the features, `$proof::here` is safe
+/// to call.
 macro_rules! level {
-    ($level:ident, $vectors:literal of $lanes:literal $(, $features:literal)?) => {
+    ($level:ident, $proof:ident, $vectors:literal of $lanes:literal $(, $features:literal)?) => {
         mod $level {
             use super::{Arithmetic, Finish, Tile, Vector};
+            use crate::contraction::level::$proof;
 
-            /// Safety: see [`super::Run`], for these features.
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn tile<V: Vector, const ROWS: usize, const COLUMNS: usize>(tile: &Tile<V::Number>) {
-                // SAFETY: promised by the caller.
-                unsafe { super::run::<V, ROWS, COLUMNS, $vectors>(tile) }
+            pub(super) fn tile<V: Vector<Level = $proof>, const ROWS: usize, const WIDTH: usize>(
+                tile: &mut Tile<'_, V::Number>,
+            ) {
+                super::run::<V, ROWS, WIDTH, $vectors>($proof::here(), tile);
             }
 
-            /// Safety: see [`super::Tiles::finish`], for these features.
             $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn finish<O: Arithmetic, V: Vector<Number = O::Number>>(finish: &Finish<'_, O::Number>) {
-                // SAFETY: promised by the caller.
-                unsafe { super::finish::<O, V, $lanes>(finish) }
+            pub(super) fn finish<O: Arithmetic, V: Vector<Number = O::Number, Level = $proof>>(
+                finish: &Finish<'_, O::Number>,
+            ) {
+                super::finish::<O, V, $lanes>($proof::here(), finish);
             }
         }
     };
 }
-level!(of_4, 4 of 4);
+level!(portable_of_4, Portable, 4 of 4);
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+level!(of_4, Neon, 4 of 4);
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+level!(dot_of_4, DotProduct, 4 of 4, "dotprod");
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+level!(of_4, Simd128, 4 of 4);
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-level!(of_8, 2 of 8, "avx2,fma");
+level!(of_8, V3, 2 of 8, "avx2,fma");
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-level!(of_16, 1 of 16, "avx512f,avx2,fma");
+level!(of_16, V4, 1 of 16, "avx512f,avx2,fma");
 
-/// The table of an operation for a level: the numbers of rows, and the numbers of columns of each.
+/// The table of an operation for a level: the numbers of rows, and the numbers of columns of each. The proof of the level leads to it.
 macro_rules! tiles {
-    ($level:ident, $operation:ty, $number:ty, $vector:ty: $($rows:literal [$($columns:literal)*])*) => {{
+    ($proof:ident: $level:ident, $operation:ty, $number:ty, $vector:ty: $($rows:literal [$($columns:literal)*])*) => {{
         static TILES: Tiles<$number> = Tiles {
             sizes: &[$(($rows, &[$(($columns, $level::tile::<$vector, $rows, $columns>)),*])),*],
             finish: $level::finish::<$operation, $vector>,
         };
-        &TILES
+        of_proof::<$vector, $number>($proof, &TILES)
     }};
+}
+
+/// Returns a table to who has the proof of the level of its vectors.
+const fn of_proof<V: Vector, N>(_: V::Level, tiles: &'static Tiles<N>) -> &'static Tiles<N> {
+    tiles
 }
 
 macro_rules! operations {
@@ -288,17 +354,21 @@ macro_rules! operations {
         pub(in super::super) fn $name(level: Level) -> &'static Tiles<$number> {
             match level {
                 // Eight vectors hold partial sums, which hides the latency of additions.
-                Level::Portable => tiles!(of_4, $operation, $number, Array<$operation>: 1 [2 1]),
+                Level::Portable(proof) => {
+                    tiles!(proof: portable_of_4, $operation, $number, Array<$operation>: 1 [2 1])
+                }
                 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-                Level::X86_64V3 => tiles!(of_8, $operation, $number, $narrow: 2 [2 1] 1 [4 1]),
+                Level::X86_64V3(proof) => tiles!(proof: of_8, $operation, $number, $narrow: 2 [2 1] 1 [4 1]),
                 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-                Level::X86_64V4 => tiles!(of_16, $operation, $number, $wide: 4 [4 1] 1 [8 4 1]),
+                Level::X86_64V4(proof) => tiles!(proof: of_16, $operation, $number, $wide: 4 [4 1] 1 [8 4 1]),
                 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-                Level::Neon => tiles!(of_4, $operation, $number, $four: 2 [2 1] 1 [2 1]),
+                Level::Neon(proof) => tiles!(proof: of_4, $operation, $number, $four: 2 [2 1] 1 [2 1]),
+                #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+                Level::DotProduct(proof) => $name(Level::Neon(proof.into())),
                 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-                Level::Simd128 => tiles!(of_4, $operation, $number, $four: 1 [2 1]),
+                Level::Simd128(proof) => tiles!(proof: of_4, $operation, $number, $four: 1 [2 1]),
                 #[cfg(all(target_arch = "wasm32", target_feature = "relaxed-simd"))]
-                Level::RelaxedSimd => tiles!(of_4, $operation, $number, $relaxed: 1 [2 1]),
+                Level::RelaxedSimd(proof) => tiles!(proof: of_4, $operation, $number, $relaxed: 1 [2 1]),
             }
         }
     )* };
@@ -311,14 +381,14 @@ operations! {
 
 /// The tiles of [`Dot`](crate::contraction::groups::Dot).
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-pub(in super::super) fn dot() -> &'static Tiles<i32> {
-    tiles!(of_4, crate::contraction::groups::Dot, i32, DotI8x16: 2 [2 1] 1 [2 1])
+pub(in super::super) fn dot(proof: DotProduct) -> &'static Tiles<i32> {
+    tiles!(proof: dot_of_4, crate::contraction::groups::Dot, i32, DotI8x16: 2 [2 1] 1 [2 1])
 }
 
 /// The tiles of [`Dot`](crate::contraction::groups::Dot).
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-pub(in super::super) fn dot() -> &'static Tiles<i32> {
-    tiles!(of_8, crate::contraction::groups::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
+pub(in super::super) fn dot(proof: V3) -> &'static Tiles<i32> {
+    tiles!(proof: of_8, crate::contraction::groups::Dot, i32, DotI16x16: 2 [2 1] 1 [4 1])
 }
 
 /// Adds partial sums: each of the lower half is combined with that of the upper half, until one is left.

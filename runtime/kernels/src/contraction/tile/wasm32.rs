@@ -10,12 +10,13 @@ use core::arch::wasm32::{
     v128_store64_lane, v128_xor,
 };
 
+use super::Tiles;
 use super::table::{level, tiles};
-use super::{Tile, Tiles};
 use crate::contraction::copy::Copies;
+use crate::contraction::level::Simd128;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
-use crate::contraction::vector::Vector;
+use crate::contraction::vector::{Vector, memory};
 
 /// The numbers of a vector.
 pub(super) const LANES: usize = Machine::SIMD128.lanes;
@@ -42,108 +43,81 @@ macro_rules! vectors {
         impl Vector for $name {
             type Number = $number;
             type Mask = usize;
+            type Level = Simd128;
             const LANES: usize = LANES;
 
             #[inline(always)]
-            unsafe fn zero() -> $name {
+            fn zero(_: Simd128) -> $name {
                 let $element: $number = $zero;
                 $splat
             }
 
             #[inline(always)]
-            unsafe fn load(address: *const $number) -> $name {
-                // SAFETY: promised by the caller.
-                $name::of(unsafe { v128_load(address.cast()) })
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, address: *mut $number) {
-                // SAFETY: promised by the caller.
-                unsafe { v128_store(address.cast(), self.numbers()) }
-            }
-
-            #[inline(always)]
-            unsafe fn mask(count: usize) -> usize {
-                count
-            }
-
-            #[inline(always)]
-            unsafe fn load_some(address: *const $number, mask: usize) -> $name {
-                // SAFETY: promised by the caller.
-                $name::of(unsafe { load_some(address.cast(), mask) })
-            }
-
-            #[inline(always)]
-            unsafe fn gather(address: *const $number, stride: i32, mask: usize) -> $name {
-                let mut numbers = [$zero; LANES];
-                let mut lane = 0;
-                while lane < mask {
-                    // SAFETY: promised by the caller.
-                    numbers[lane] = unsafe { load(address.offset(lane as isize * stride as isize)) };
-                    lane += 1;
-                }
-                // SAFETY: the array has as many numbers as a vector.
-                unsafe { $name::load(numbers.as_ptr()) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_even(address: *const $number) -> $name {
-                // SAFETY: promised by the caller.
-                $name::of(unsafe { even(address.cast()) })
-            }
-
-            #[inline(always)]
-            unsafe fn transpose(address: *const $number, stride: isize) -> [$name; 4] {
-                // SAFETY: promised by the caller.
-                let rows = unsafe {
-                    [
-                        v128_load(address.cast()),
-                        v128_load(address.offset(stride).cast()),
-                        v128_load(address.offset(2 * stride).cast()),
-                        v128_load(address.offset(3 * stride).cast()),
-                    ]
-                };
-                let [first, second, third, fourth] = transposed(rows);
-                [$name::of(first), $name::of(second), $name::of(third), $name::of(fourth)]
-            }
-
-            #[inline(always)]
-            unsafe fn transpose_back(vectors: [$name; 4], address: *mut $number, stride: isize) {
-                let [first, second, third, fourth] = vectors;
-                let columns = [first.numbers(), second.numbers(), third.numbers(), fourth.numbers()];
-                let [first, second, third, fourth] = transposed(columns);
-                // SAFETY: promised by the caller.
-                unsafe {
-                    v128_store(address.cast(), first);
-                    v128_store(address.offset(stride).cast(), second);
-                    v128_store(address.offset(2 * stride).cast(), third);
-                    v128_store(address.offset(3 * stride).cast(), fourth);
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn store_some(self, address: *mut $number, mask: usize) {
-                // SAFETY: promised by the caller.
-                unsafe { store_some(self.numbers(), address.cast(), mask) }
-            }
-
-            #[inline(always)]
-            unsafe fn splat(address: *const $number) -> $name {
-                // SAFETY: promised by the caller.
-                let $element = unsafe { load(address) };
+            fn splat(_: Simd128, $element: $number) -> $name {
                 $splat
             }
 
             #[inline(always)]
-            unsafe fn apply(self, $left: $name, $right: $name) -> $name {
+            fn apply(self, $left: $name, $right: $name) -> $name {
                 let $sum = self;
                 $apply
             }
 
             #[inline(always)]
-            unsafe fn add(self, $second: $name) -> $name {
+            fn add(self, $second: $name) -> $name {
                 let $first = self;
                 $add
+            }
+
+            #[inline(always)]
+            fn mask(_: Simd128, count: usize) -> usize {
+                count
+            }
+
+            memory! {
+                unsafe fn load(_: Simd128, address: *const $number) -> $name {
+                    $name::of(v128_load(address.cast()))
+                }
+                unsafe fn store(self, address: *mut $number) {
+                    v128_store(address.cast(), self.numbers())
+                }
+                unsafe fn load_some(_: Simd128, address: *const $number, mask: usize) -> $name {
+                    $name::of(load_some(address.cast(), mask))
+                }
+                unsafe fn store_some(self, address: *mut $number, mask: usize) {
+                    store_some(self.numbers(), address.cast(), mask)
+                }
+                unsafe fn gather(level: Simd128, address: *const $number, stride: i32, mask: usize) -> $name {
+                    let mut numbers = [$zero; LANES];
+                    let mut lane = 0;
+                    while lane < mask {
+                        numbers[lane] = load(address.offset(lane as isize * stride as isize));
+                        lane += 1;
+                    }
+                    $name::load(level, numbers.as_ptr())
+                }
+                unsafe fn load_even(_: Simd128, address: *const $number) -> $name {
+                    $name::of(even(address.cast()))
+                }
+                unsafe fn transpose(_: Simd128, address: *const $number, stride: isize) -> [$name; 4] {
+                    let rows = [
+                        v128_load(address.cast()),
+                        v128_load(address.offset(stride).cast()),
+                        v128_load(address.offset(2 * stride).cast()),
+                        v128_load(address.offset(3 * stride).cast()),
+                    ];
+                    let [first, second, third, fourth] = transposed(rows);
+                    [$name::of(first), $name::of(second), $name::of(third), $name::of(fourth)]
+                }
+                unsafe fn transpose_back(_: Simd128, vectors: [$name; 4], address: *mut $number, stride: isize) {
+                    let [first, second, third, fourth] = vectors;
+                    let columns = [first.numbers(), second.numbers(), third.numbers(), fourth.numbers()];
+                    let [first, second, third, fourth] = transposed(columns);
+                    v128_store(address.cast(), first);
+                    v128_store(address.offset(stride).cast(), second);
+                    v128_store(address.offset(2 * stride).cast(), third);
+                    v128_store(address.offset(3 * stride).cast(), fourth);
+                }
             }
         }
     )* };
@@ -234,13 +208,9 @@ fn carefully(products: v128, sums: v128) -> v128 {
     rounded(odd)
 }
 
-/// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
-///
-/// Safety: so many numbers are valid at the address.
-#[inline(always)]
-pub(super) unsafe fn load_some(address: *const u32, count: usize) -> v128 {
-    // SAFETY: promised by the caller.
-    unsafe {
+memory! {
+    /// Loads the first lanes, zeros in the others. All other vectors of a strip are whole, and of most strips this one is, too.
+    pub(super) unsafe fn load_some(address: *const u32, count: usize) -> v128 {
         match count {
             LANES.. => v128_load(address.cast()),
             3 => v128_load32_lane::<2>(v128_load64_zero(address.cast()), address.add(2)),
@@ -249,15 +219,9 @@ pub(super) unsafe fn load_some(address: *const u32, count: usize) -> v128 {
             0 => i32x4_splat(0),
         }
     }
-}
 
-/// Stores the first lanes.
-///
-/// Safety: so many numbers are valid at the address.
-#[inline(always)]
-pub(super) unsafe fn store_some(vector: v128, address: *mut u32, count: usize) {
-    // SAFETY: promised by the caller.
-    unsafe {
+    /// Stores the first lanes.
+    pub(super) unsafe fn store_some(vector: v128, address: *mut u32, count: usize) {
         match count {
             LANES.. => v128_store(address.cast(), vector),
             3 => {
@@ -268,6 +232,13 @@ pub(super) unsafe fn store_some(vector: v128, address: *mut u32, count: usize) {
             1 => v128_store32_lane::<0>(vector, address),
             0 => {}
         }
+    }
+
+    /// Loads every second number of seven of 32 bits.
+    pub(super) unsafe fn even(address: *const f32) -> v128 {
+        // The second half begins with the last number of the first, so that nothing beyond is loaded.
+        let (first, second) = (v128_load(address.cast()), v128_load(address.add(LANES - 1).cast()));
+        i32x4_shuffle::<0, 2, 5, 7>(first, second)
     }
 }
 
@@ -285,22 +256,13 @@ pub(super) fn transposed([first, second, third, fourth]: [v128; 4]) -> [v128; 4]
     ]
 }
 
-/// Loads every second number of seven of 32 bits.
-///
-/// Safety: the numbers are valid at their addresses.
-pub(super) unsafe fn even(address: *const f32) -> v128 {
-    // SAFETY: promised by the caller. The second half begins with the last number of the first, so that nothing beyond is loaded.
-    let (first, second) = unsafe { (v128_load(address.cast()), v128_load(address.add(LANES - 1).cast())) };
-    i32x4_shuffle::<0, 2, 5, 7>(first, second)
-}
-
-level!(simd128, super::MulAddF32x4, 8);
+level!(simd128, Simd128, super::MulAddF32x4, 8);
 
 /// The table of an operation, with the micro-tiles of a level.
 macro_rules! operations {
     ($machine:ident $tiles:ident; $($name:ident: $vector:ty, $number:ty;)*) => { $(
         micro_tiles!($tiles, tiles! {
-            $name: $vector as $number, Machine::$machine, simd128
+            $name: $vector as $number, Machine::$machine, simd128 Simd128
         });
     )* };
 }
@@ -309,12 +271,12 @@ pub(super) use operations;
 
 operations! {
     SIMD128 PORTABLE;
-    MUL_ADD_F32: MulAddF32x4, f32;
-    MUL_ADD_I32: MulAddI32x4, i32;
+    mul_add_f32: MulAddF32x4, f32;
+    mul_add_i32: MulAddI32x4, i32;
 }
 operations! {
     EMULATED EMULATED;
-    FMA_F32: FmaF32x4, f32;
+    fma_f32: FmaF32x4, f32;
 }
 
 #[cfg(test)]
@@ -344,7 +306,8 @@ mod tests {
             let mut results = [0f32; LANES];
             // SAFETY: the arrays have as many numbers as vectors.
             unsafe {
-                let [left, right, sum] = [&lefts, &rights, &sums].map(|numbers| FmaF32x4::load(numbers.as_ptr()));
+                let [left, right, sum] =
+                    [&lefts, &rights, &sums].map(|numbers| FmaF32x4::load(Simd128::here(), numbers.as_ptr()));
                 sum.apply(left, right).store(results.as_mut_ptr());
             }
             for lane in 0..LANES {

@@ -9,9 +9,10 @@ use super::wasm32::{
     LANES, MulAddF32x4, MulAddI32x4, even, load_some, operations, simd128, store_some, transposed, vectors,
 };
 use crate::contraction::copy::Copies;
+use crate::contraction::level::Simd128;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
-use crate::contraction::vector::Vector;
+use crate::contraction::vector::{Vector, memory};
 
 /// Numbers that are multiplied and added, rounded once in the engines of [`Level::RelaxedSimd`](crate::contraction::level::Level::RelaxedSimd).
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ vectors! {
 
 operations! {
     RELAXED_SIMD PORTABLE;
-    FMA_F32: RelaxedFmaF32x4, f32;
-    MUL_ADD_F32: MulAddF32x4, f32;
-    MUL_ADD_I32: MulAddI32x4, i32;
+    fma_f32: RelaxedFmaF32x4, f32;
+    mul_add_f32: MulAddF32x4, f32;
+    mul_add_i32: MulAddI32x4, i32;
 }

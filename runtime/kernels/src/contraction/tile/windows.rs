@@ -8,10 +8,11 @@
 //! With a stride of 2, rows begin two lines below each other, and vectors have every second number of a line. Two products next to each other
 //! multiply the first and the second numbers of the same pairs.
 
-use super::{Row, Tail, Tile, add_to_row, first_sums, load_separate, store_rows};
+use super::{MicroTile, Strip, Tail, add_to_row, load_separate};
 use crate::contraction::ablation::Form;
 use crate::contraction::blocking::{NUMBERS_OF_A_LINE, PRODUCTS};
 use crate::contraction::loops::Loop;
+use crate::contraction::operand::load;
 use crate::contraction::plan::Plan;
 use crate::contraction::vector::Vector;
 
@@ -54,81 +55,75 @@ macro_rules! each_line {
     };
 }
 
-/// Runs the tiles of a strip whose rows have windows of so many lines.
-///
-/// # Safety
-/// See [`run_windows`].
+/// Runs the tiles of a strip whose rows have windows of so many lines: the `lines` of the tiles.
 #[inline(always)]
-pub(super) unsafe fn run_strip_of_windows<
+pub(super) fn run_strip_of_windows<
     V: Vector,
     const ROWS: usize,
     const VECTORS: usize,
     const STRIDE: usize,
     const LINES: usize,
 >(
-    tile: &Tile<V::Number>,
-    tail: Tail<V::Mask>,
+    mut strip: Strip<'_, V, STRIDE, VECTORS>,
 ) {
-    for at in 0..tile.tiles {
-        // SAFETY: promised by the caller.
-        unsafe { run_windows::<V, ROWS, VECTORS, STRIDE, LINES>(tile, at, tail) };
+    while let Some(tile) = strip.next() {
+        run_windows::<V, ROWS, VECTORS, STRIDE, LINES>(&tile);
     }
 }
 
 /// Runs a tile whose rows have windows of so many lines, each `STRIDE` lines below that of the row before.
-///
-/// # Safety
-/// See [`Run`](super::Run); rows and products are those of a plan with windows of so many lines: [`Plan::lines_of_windows`].
 #[inline(always)]
-unsafe fn run_windows<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize, const LINES: usize>(
-    tile: &Tile<V::Number>,
-    at: usize,
-    tail: Tail<V::Mask>,
+fn run_windows<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize, const LINES: usize>(
+    tile: &MicroTile<'_, V, ROWS, STRIDE, VECTORS>,
 ) {
-    let Tile { output, left, right, products, count, .. } = *tile;
-    let width = count / LINES;
-    // SAFETY: promised by the caller. The last line is that of the last row.
+    let (products, tail) = (tile.tile.products, tile.tail);
+    let width = products.len() / LINES;
+    let down = products[width].right;
+    let mut sums = tile.first_sums();
+    let (lefts, rights) = tile.addresses();
+    let (left, first) = (lefts[0], rights[0]);
+    // SAFETY: `run` found that the tile has windows of so many lines, of which `Tile::valid` was promised that rows and products are those
+    // of `Plan::lines_of_windows`: row `n` has the lines from `STRIDE * n` on, the last row the last line. All lines have the numbers
+    // that products take, and the left operand's numbers of a window are adjacent, line after line.
     unsafe {
-        let rows: &[Row; ROWS] = &*tile.rows.add(at * ROWS).cast();
-        let mut sums = first_sums::<V, ROWS, VECTORS>(tile, rows, tail);
-        let (left, down) = (left.offset(rows[0].left), (*products.add(width)).right);
-        let first = right.offset(rows[0].right);
         each_line!(at < STRIDE * (ROWS - 1) + LINES => {
             let (mut line, mut left) = (first.offset(at as isize * down), left);
             let end = line.wrapping_add(width);
             while STRIDE == 2 && line.wrapping_add(1) < end {
                 let [even, odd] = load_pairs::<V, VECTORS>(line, tail);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &even);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(1), width), &odd);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &even, tail);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left.add(1), width), &odd, tail);
                 (line, left) = (V::hidden(line.wrapping_add(2)), left.wrapping_add(2));
             }
             while line < end {
                 let vectors = load_separate::<V, VECTORS, STRIDE>(line, tail);
-                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &vectors);
+                add_line::<V, ROWS, VECTORS, STRIDE, LINES>(&mut sums, at, (left, width), &vectors, tail);
                 (line, left) = (V::hidden(line.wrapping_add(1)), left.wrapping_add(1));
             }
         });
-        store_rows::<V, ROWS, VECTORS>(output, rows, &sums, tail);
     }
+    tile.store(&sums);
 }
 
 /// Adds the products of a line, those of one column of windows, to the rows that have the line. `left` is the number of the first line of a
 /// window, those of other lines are at a distance.
 ///
 /// # Safety
-/// See [`run_windows`].
+/// There are so many lines of a window at the address.
 #[inline(always)]
 unsafe fn add_line<V: Vector, const ROWS: usize, const VECTORS: usize, const STRIDE: usize, const LINES: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
     line: usize,
     (left, distance): (*const V::Number, usize),
     vectors: &[V; VECTORS],
+    tail: Tail<V>,
 ) {
     // The rows whose windows have the line.
     let mut row = (line + STRIDE).saturating_sub(LINES) / STRIDE;
     while row < ROWS && STRIDE * row <= line {
-        // SAFETY: promised by the caller.
-        unsafe { add_to_row(&mut sums[row], V::splat(left.add((line - STRIDE * row) * distance)), vectors) };
+        // SAFETY: `line - STRIDE * row` is less than `LINES`, which the caller promises.
+        let number = unsafe { load(left.add((line - STRIDE * row) * distance)) };
+        add_to_row(&mut sums[row], V::splat(tail.level, number), vectors);
         row += 1;
     }
 }
@@ -138,19 +133,15 @@ unsafe fn add_line<V: Vector, const ROWS: usize, const VECTORS: usize, const STR
 /// # Safety
 /// See [`Vector::load_pairs`], for these numbers.
 #[inline(always)]
-unsafe fn load_pairs<V: Vector, const VECTORS: usize>(
-    address: *const V::Number,
-    tail: Tail<V::Mask>,
-) -> [[V; VECTORS]; 2] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut pairs = [[V::zero(); VECTORS]; 2];
-        let mut vector = 0;
-        while vector < VECTORS {
-            let count = if vector + 1 < VECTORS { V::LANES } else { tail.count };
-            [pairs[0][vector], pairs[1][vector]] = V::load_pairs(address.add(2 * vector * V::LANES), count);
-            vector += 1;
-        }
-        pairs
+unsafe fn load_pairs<V: Vector, const VECTORS: usize>(address: *const V::Number, tail: Tail<V>) -> [[V; VECTORS]; 2] {
+    let mut pairs = [[V::zero(tail.level); VECTORS]; 2];
+    let mut vector = 0;
+    while vector < VECTORS {
+        let count = if vector + 1 < VECTORS { V::LANES } else { tail.count };
+        // SAFETY: the caller promises pairs for all lanes of the vectors before the last, and for those of the tail.
+        let [first, second] = unsafe { V::load_pairs(tail.level, address.add(2 * vector * V::LANES), count) };
+        (pairs[0][vector], pairs[1][vector]) = (first, second);
+        vector += 1;
     }
+    pairs
 }
