@@ -17,7 +17,9 @@ use super::executable::Executable;
 use super::growth;
 use super::inline::{BufferRange, InlineDispatch, InlineExecution, Ranges};
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
-use super::recorded::{Binding, BindingSource, BufferRef, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount};
+use super::recorded::{
+    Binding, BindingSource, BufferRef, Command, Commands, Dispatch, ExecutionStage, SharedBuffer, WorkgroupCount,
+};
 use crate::flags;
 use crate::memory::buffer::{Buffer, check_pattern};
 use crate::memory::parameters::{BufferUsage, WHOLE_BUFFER};
@@ -456,7 +458,16 @@ impl CommandBuffer {
         bindings: impl IntoIterator<Item = BufferRef>,
         flags: DispatchFlags,
     ) -> Result<()> {
-        let bindings = bindings.into_iter().map(BufferRef::shared);
+        if self.inline.is_none() {
+            check_flags(flags)?;
+            return self.record_dispatch(executable, function, workgroups, constants, bindings.into_iter());
+        }
+        let bindings = bindings.into_iter().map(|BufferRef { buffer, slot, offset, length }| BufferRef {
+            buffer: buffer.map(MaybeOwned::from),
+            slot,
+            offset,
+            length,
+        });
         self.dispatch_borrowed(executable.into(), function, workgroups, constants, bindings, flags)
     }
 
@@ -473,9 +484,7 @@ impl CommandBuffer {
         bindings: impl IntoIterator<Item = BufferRef<MaybeOwned<'a, Buffer>>>,
         flags: DispatchFlags,
     ) -> Result<()> {
-        if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
-            return Err(Error::unimplemented("local devices take no custom kernel arguments"));
-        }
+        check_flags(flags)?;
         if let Some(inline) = self.inline(CommandCategory::DISPATCH)?
             && let Workgroups::Count(workgroup_count) = workgroups
         {
@@ -504,8 +513,7 @@ impl CommandBuffer {
             let bindings = ranges.into_iter().map(BufferRef::from);
             return self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings);
         }
-        let bindings = bindings.into_iter().map(BufferRef::owned);
-        self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings)
+        self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings.into_iter())
     }
 
     fn record_dispatch(
@@ -514,7 +522,7 @@ impl CommandBuffer {
         function: u64,
         workgroups: Workgroups,
         constants: &[u32],
-        bindings: impl Iterator<Item = BufferRef>,
+        bindings: impl Iterator<Item = BufferRef<impl SharedBuffer>>,
     ) -> Result<()> {
         self.record(CommandCategory::DISPATCH, |recorder| {
             let workgroup_count = match workgroups {
@@ -569,16 +577,17 @@ struct Recorder<'a> {
 impl Recorder<'_> {
     /// Records a range; gives its index and its length, which is [`WHOLE_BUFFER`] only for slots.
     #[inline(always)]
-    fn binding(&mut self, range: BufferRef, usage: BufferUsage) -> Result<(u32, u64)> {
+    fn binding(&mut self, range: BufferRef<impl SharedBuffer>, usage: BufferUsage) -> Result<(u32, u64)> {
         let binding = match range.buffer {
-            Some(buffer) => {
+            Some(shared) => {
+                let buffer = shared.buffer();
                 if !buffer.usage().intersects(usage) {
                     return Err(not_for(usage, buffer.usage()));
                 }
                 let (offset, length) = buffer.range(range.offset, range.length)?;
                 let source = BindingSource::Direct(index(self.commands.buffers.len())?);
                 growth::reserve(&mut self.commands.buffers, self.charge, 1)?;
-                self.commands.buffers.push(buffer);
+                self.commands.buffers.push(shared.into_arc());
                 Binding { source, offset: offset as u64, length: length as u64 }
             }
             None => {
@@ -617,9 +626,12 @@ impl Recorder<'_> {
         Ok(start..index(self.commands.constants.len())?)
     }
 
-    fn dispatch_bindings(&mut self, bindings: impl IntoIterator<Item = BufferRef>) -> Result<Range<u32>> {
+    fn dispatch_bindings(
+        &mut self,
+        bindings: impl Iterator<Item = BufferRef<impl SharedBuffer>>,
+    ) -> Result<Range<u32>> {
         let start = index(self.commands.bindings.len())?;
-        for (ordinal, binding) in bindings.into_iter().enumerate() {
+        for (ordinal, binding) in bindings.enumerate() {
             if ordinal == MAXIMUM_BINDINGS {
                 return Err(too_many_bindings());
             }
@@ -628,6 +640,13 @@ impl Recorder<'_> {
         }
         Ok(start..index(self.commands.bindings.len())?)
     }
+}
+
+fn check_flags(flags: DispatchFlags) -> Result<()> {
+    if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
+        return Err(Error::unimplemented("local devices take no custom kernel arguments"));
+    }
+    Ok(())
 }
 
 #[cold]

@@ -74,19 +74,35 @@ pub struct BufferRef<B = Arc<Buffer>> {
     pub length: u64,
 }
 
-impl BufferRef {
-    /// Returns the range with a buffer that may be borrowed.
-    pub(crate) fn shared<'a>(self) -> BufferRef<MaybeOwned<'a, Buffer>> {
-        let BufferRef { buffer, slot, offset, length } = self;
-        BufferRef { buffer: buffer.map(MaybeOwned::from), slot, offset, length }
+/// A buffer, of which a recorded command keeps a share.
+pub(crate) trait SharedBuffer {
+    /// The buffer.
+    fn buffer(&self) -> &Buffer;
+    /// Returns a share.
+    fn into_arc(self) -> Arc<Buffer>;
+}
+
+impl SharedBuffer for Arc<Buffer> {
+    #[inline(always)]
+    fn buffer(&self) -> &Buffer {
+        self
+    }
+
+    #[inline(always)]
+    fn into_arc(self) -> Arc<Buffer> {
+        self
     }
 }
 
-impl BufferRef<MaybeOwned<'_, Buffer>> {
-    /// Returns the range with a share of the buffer.
-    pub(crate) fn owned(self) -> BufferRef {
-        let BufferRef { buffer, slot, offset, length } = self;
-        BufferRef { buffer: buffer.map(MaybeOwned::into_arc), slot, offset, length }
+impl SharedBuffer for MaybeOwned<'_, Buffer> {
+    #[inline(always)]
+    fn buffer(&self) -> &Buffer {
+        self
+    }
+
+    #[inline(always)]
+    fn into_arc(self) -> Arc<Buffer> {
+        MaybeOwned::into_arc(self)
     }
 }
 
