@@ -43,10 +43,11 @@ pub struct KernelNeeds {
 impl From<&FunctionInfo> for KernelNeeds {
     #[inline]
     fn from(info: &FunctionInfo) -> KernelNeeds {
+        let [x, y, z] = info.workgroup_size;
         KernelNeeds {
             read_only_bindings: info.read_only_bindings,
             local_memory_size: info.local_memory_size,
-            workgroup_size: info.workgroup_size.map(|size| size.max(1)),
+            workgroup_size: [x.max(1), y.max(1), z.max(1)],
         }
     }
 }
