@@ -51,7 +51,7 @@ impl<'a> Bindings<'a> for &'a [BufferRange<'a>] {
     fn get(&self, ordinal: usize) -> Result<(&'a Buffer, usize, usize)> {
         let all: &'a [BufferRange<'a>] = self;
         match all.get(ordinal) {
-            Some(BufferRange { buffer, offset, length }) => Ok((buffer, *offset, *length)),
+            Some(BufferRange { buffer, offset, length, .. }) => Ok((buffer, *offset, *length)),
             None => Err(no_binding(ordinal)),
         }
     }

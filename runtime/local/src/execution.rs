@@ -39,7 +39,7 @@ pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>], meter: O
 
 /// Runs a dispatch while it is recorded, and measures its kernel where `is_measured`. Calls with limits have none.
 pub(crate) fn execute_inline(dispatch: &InlineDispatch<'_>, is_measured: bool) -> Result<()> {
-    let InlineDispatch { executable, function, ref needs, workgroup_count, constants, bindings } = *dispatch;
+    let InlineDispatch { executable, function, ref needs, workgroup_count, constants, bindings, .. } = *dispatch;
     let total = total(workgroup_count)?;
     if total == 0 {
         return Ok(());

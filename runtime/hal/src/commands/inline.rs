@@ -11,19 +11,21 @@ use crate::memory::buffer::Buffer;
 use crate::memory::parameters::BufferUsage;
 use crate::vm::MaybeOwned;
 
-/// A range of a buffer that a command uses.
+/// A range of a buffer that a command uses. Only recording creates one, so that the range is within the buffer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BufferRange<'a> {
     /// The buffer.
     pub buffer: MaybeOwned<'a, Buffer>,
     /// Offset in bytes.
     pub offset: usize,
-    /// Length in bytes: the range is within the buffer.
+    /// Length in bytes.
     pub length: usize,
 }
 
-/// A dispatch that runs while it is recorded, checked against its function.
+/// A dispatch that runs while it is recorded. Only recording creates one, so that it has been checked against its function.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct InlineDispatch<'a> {
     /// The executable.
     pub executable: &'a Executable,
