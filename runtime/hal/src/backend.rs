@@ -5,9 +5,11 @@
 #[cfg(feature = "std")]
 pub use super::commands::executable::{DeviceExecutable, ExecutableCache};
 #[cfg(feature = "std")]
-pub use super::commands::inline::{BufferRange, InlineDispatch, InlineExecution};
+pub use super::commands::inline::{InlineDispatch, InlineExecution};
 #[cfg(feature = "std")]
 pub use super::commands::kernel::{KernelNeeds, too_many_bindings};
+#[cfg(feature = "std")]
+pub use super::commands::ranges::BufferRange;
 #[cfg(feature = "std")]
 pub use super::commands::recorded::{Binding, Command, Commands, Dispatch, WorkgroupCount};
 pub use super::memory::buffer::resolve_range;

@@ -102,13 +102,6 @@ impl<T> MaybeOwned<'_, T> {
         unsafe { ManuallyDrop::take(&mut owned.object) }
     }
 
-    /// Returns true if this is the only share of the object.
-    #[inline]
-    #[must_use]
-    pub fn is_sole(&self) -> bool {
-        self.is_owned && Arc::strong_count(self) == 1
-    }
-
     /// Returns an owned clone.
     #[must_use]
     pub fn owned(&self) -> MaybeOwned<'static, T> {

@@ -66,8 +66,8 @@ pub struct Buffer {
 
 /// Who owns the bytes.
 enum Storage {
-    /// This buffer; the layout is that of the allocation.
-    Owned(Layout, #[expect(dead_code, reason = "returned when dropped")] Charge),
+    /// This buffer, an allocation of a layout.
+    Owned { allocation: NonNull<u8>, layout: Layout, _charge: Charge },
     /// A module's file, and parts of it in another layout.
     Contents(Arc<Contents>, Layouts),
     /// A part of another buffer, which is none itself: owners are at most one deep.
@@ -429,8 +429,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         match core::mem::replace(&mut self.storage, Storage::Borrowed(None)) {
-            // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
-            Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
+            // SAFETY: `allocate` allocated it with this layout, and no reference to the buffer remains.
+            Storage::Owned { allocation, layout, .. } => unsafe { dealloc(allocation.as_ptr(), layout) },
             Storage::Pooled(block, Some((pool, charge))) => {
                 drop(charge);
                 pool.give_back(SoleBuffer::of_block(block).with_length(self.length));

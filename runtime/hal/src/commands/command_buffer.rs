@@ -6,17 +6,19 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
-use core::ops::Range;
+use core::ops::{Deref, Range};
 use std::sync::OnceLock;
 
 use bitflags::bitflags;
+use smallvec::SmallVec;
 
 use super::backend_data::BackendData;
 use super::elision;
 use super::executable::Executable;
 use super::growth;
-use super::inline::{BufferRange, InlineDispatch, InlineExecution, Ranges};
+use super::inline::{InlineDispatch, InlineExecution, Ranges};
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
+use super::ranges::{BufferRange, check_slot, not_for};
 use super::recorded::{
     Binding, BindingSource, BufferRef, Command, Commands, Dispatch, ExecutionStage, SharedBuffer, WorkgroupCount,
 };
@@ -369,7 +371,7 @@ impl CommandBuffer {
     /// PERMISSION_DENIED for buffers that do not fit.
     pub fn fill(&self, target: BufferRef, pattern: u64, pattern_length: usize) -> Result<()> {
         if self.transfers_inline(&[&target])? {
-            let target = BufferRange::of_target(target)?;
+            let target = BufferRange::of_target(&target)?;
             let filled = target.buffer.fill(target.offset as u64, target.length as u64, pattern, pattern_length);
             return filled.map_err(|error| error.context("fill"));
         }
@@ -397,7 +399,7 @@ impl CommandBuffer {
             ))),
         };
         if self.transfers_inline(&[&target])? {
-            let target = BufferRange::of_target(target)?;
+            let target = BufferRange::of_target(&target)?;
             check(target.length as u64)?;
             return target.buffer.write(target.offset as u64, source).map_err(|error| error.context("update"));
         }
@@ -416,15 +418,16 @@ impl CommandBuffer {
     /// INVALID_ARGUMENT where the lengths differ; OUT_OF_RANGE and PERMISSION_DENIED for buffers that do not fit.
     pub fn copy(&self, source: BufferRef, target: BufferRef) -> Result<()> {
         if self.transfers_inline(&[&source, &target])? {
-            let source = BufferRange::of(source, BufferUsage::TRANSFER_SOURCE)?;
-            let target = BufferRange::of_target(target)?;
-            if source.length != target.length {
+            let (from, to) =
+                (BufferRange::of(&source, BufferUsage::TRANSFER_SOURCE)?, BufferRange::of_target(&target)?);
+            if from.length != to.length {
                 return Err(Error::invalid_argument(format!(
                     "copy of {} bytes into a range of {} bytes",
-                    source.length, target.length
+                    from.length, to.length
                 )));
             }
-            return elision::copy_now(&source, &target).map_err(|error| error.context("copy"));
+            let Some(share) = &source.buffer else { return Err(Error::internal("a copy without a source")) };
+            return elision::copy_now(share, from, to).map_err(|error| error.context("copy"));
         }
         self.record(CommandCategory::TRANSFER, |recorder| {
             if source.length != target.length {
@@ -468,6 +471,7 @@ impl CommandBuffer {
             offset,
             length,
         });
+        let bindings: SmallVec<[BufferRef<MaybeOwned<'_, Buffer>>; 8]> = bindings.collect();
         self.dispatch_borrowed(executable.into(), function, workgroups, constants, bindings, flags)
     }
 
@@ -475,43 +479,24 @@ impl CommandBuffer {
     ///
     /// # Errors
     /// As above.
-    pub fn dispatch_borrowed<'a>(
+    pub fn dispatch_borrowed<'a, B>(
         &self,
         executable: MaybeOwned<'_, Executable>,
         function: u64,
         workgroups: Workgroups,
         constants: &[u32],
-        bindings: impl IntoIterator<Item = BufferRef<MaybeOwned<'a, Buffer>>>,
+        bindings: B,
         flags: DispatchFlags,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        B: Deref<Target = [BufferRef<MaybeOwned<'a, Buffer>>]> + IntoIterator<Item = BufferRef<MaybeOwned<'a, Buffer>>>,
+    {
         check_flags(flags)?;
         if let Some(inline) = self.inline(CommandCategory::DISPATCH)?
             && let Workgroups::Count(workgroup_count) = workgroups
+            && let Some(result) = run_inline(inline, &executable, (function, workgroup_count), constants, &bindings)
         {
-            let mut ranges = Ranges::new();
-            for (ordinal, binding) in bindings.into_iter().enumerate() {
-                if ordinal == MAXIMUM_BINDINGS {
-                    return Err(too_many_bindings());
-                }
-                let range = BufferRange::of(binding, BufferUsage::DISPATCH);
-                ranges.push(range.map_err(|error| error.context(format!("binding {ordinal}")))?);
-            }
-            if !ranges.iter().any(|range| range.buffer.is_remote()) {
-                let (function, info) = executable.check(function, constants.len(), ranges.len())?;
-                let dispatch = InlineDispatch {
-                    executable: &executable,
-                    function,
-                    needs: info.into(),
-                    workgroup_count,
-                    constants,
-                    bindings: &ranges,
-                };
-                if let Some(result) = (inline.dispatch)(&dispatch) {
-                    return result;
-                }
-            }
-            let bindings = ranges.into_iter().map(BufferRef::from);
-            return self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings);
+            return result;
         }
         self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings.into_iter())
     }
@@ -642,23 +627,41 @@ impl Recorder<'_> {
     }
 }
 
+/// Runs a dispatch at once, unless the device leaves it.
+#[inline]
+fn run_inline(
+    inline: InlineExecution,
+    executable: &Executable,
+    (function, workgroup_count): (u64, [u32; 3]),
+    constants: &[u32],
+    bindings: &[BufferRef<MaybeOwned<'_, Buffer>>],
+) -> Option<Result<()>> {
+    if bindings.len() > MAXIMUM_BINDINGS {
+        return Some(Err(too_many_bindings()));
+    }
+    let mut ranges = Ranges::new();
+    for (ordinal, binding) in bindings.iter().enumerate() {
+        match BufferRange::of(binding, BufferUsage::DISPATCH) {
+            Ok(range) => ranges.push(range),
+            Err(error) => return Some(Err(error.context(format!("binding {ordinal}")))),
+        }
+    }
+    if ranges.iter().any(|range| range.buffer.is_remote()) {
+        return None;
+    }
+    let (function, info) = match executable.check(function, constants.len(), ranges.len()) {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
+    let needs = info.into();
+    (inline.dispatch)(&InlineDispatch { executable, function, needs, workgroup_count, constants, bindings: &ranges })
+}
+
 fn check_flags(flags: DispatchFlags) -> Result<()> {
     if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
         return Err(Error::unimplemented("local devices take no custom kernel arguments"));
     }
     Ok(())
-}
-
-#[cold]
-pub(super) fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
-    Error::permission_denied(format!("command needs a buffer for {} and has one for {}", needed.names(), usage.names()))
-}
-
-pub(super) fn check_slot(slot: u32, capacity: u32) -> Result<()> {
-    if slot < capacity {
-        return Ok(());
-    }
-    Err(Error::out_of_range(format!("slot {slot} of a command buffer with a binding capacity of {capacity}")))
 }
 
 fn index(position: usize) -> Result<u32> {

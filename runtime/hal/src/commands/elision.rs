@@ -11,7 +11,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 
-use super::inline::BufferRange;
+use super::ranges::BufferRange;
 use super::recorded::{BufferRef, Command, Commands};
 use crate::Result;
 use crate::memory::buffer::Buffer;
@@ -35,14 +35,14 @@ fn fits((from, offset, length): (&Buffer, u64, u64), (to, target_offset): (&Buff
         && from.range(offset, length).is_ok_and(|(_, length)| length as u64 >= from.byte_length() / 2)
 }
 
-/// Copies at once. Where the command has the only share of the source, the target takes over its memory.
+/// Copies at once. Where `share` is the only one of the source, the target takes over its memory.
 ///
 /// # Errors
 /// Those of [`Buffer::copy_from`].
-pub(super) fn copy_now(source: &BufferRange<'_>, target: &BufferRange<'_>) -> Result<()> {
-    let (from, to) = (&*source.buffer, &*target.buffer);
+pub(super) fn copy_now(share: &Arc<Buffer>, source: BufferRange<'_>, target: BufferRange<'_>) -> Result<()> {
+    let (from, to) = (source.buffer, target.buffer);
     let (offset, length) = (source.offset as u64, source.length as u64);
-    if source.buffer.is_sole() && fits((from, offset, length), (to, target.offset as u64)) {
+    if Arc::strong_count(share) == 1 && fits((from, offset, length), (to, target.offset as u64)) {
         // The holders of the other shares were done with the memory when they gave them up.
         fence(Ordering::Acquire);
         if to.take_over(from, source.offset..source.offset + source.length)? {

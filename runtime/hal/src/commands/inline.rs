@@ -2,26 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::command_buffer::{check_slot, not_for};
 use super::executable::Executable;
 use super::kernel::KernelNeeds;
-use super::recorded::BufferRef;
+use super::ranges::BufferRange;
 use crate::Result;
-use crate::memory::buffer::Buffer;
-use crate::memory::parameters::BufferUsage;
-use crate::vm::MaybeOwned;
-
-/// A range of a buffer that a command uses. Only recording creates one, so that the range is within the buffer.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct BufferRange<'a> {
-    /// The buffer.
-    pub buffer: MaybeOwned<'a, Buffer>,
-    /// Offset in bytes.
-    pub offset: usize,
-    /// Length in bytes.
-    pub length: usize,
-}
 
 /// A dispatch that runs while it is recorded. Only recording creates one, so that it has been checked against its function.
 #[derive(Debug)]
@@ -52,34 +36,3 @@ pub struct InlineExecution {
 
 /// The bindings of a dispatch.
 pub(super) type Ranges<'a> = SmallVec<[BufferRange<'a>; 8]>;
-
-impl<'a> BufferRange<'a> {
-    /// Checks a range of a command that runs while it is recorded: command buffers with slots have none.
-    #[inline(always)]
-    pub(super) fn of<B: Into<MaybeOwned<'a, Buffer>>>(range: BufferRef<B>, usage: BufferUsage) -> Result<Self> {
-        let Some(buffer) = range.buffer else {
-            check_slot(range.slot, 0)?;
-            return Err(crate::Error::internal("a slot of a command buffer without slots"));
-        };
-        let buffer = buffer.into();
-        if !buffer.usage().intersects(usage) {
-            return Err(not_for(usage, buffer.usage()));
-        }
-        let (offset, length) = buffer.range(range.offset, range.length)?;
-        Ok(BufferRange { buffer, offset, length })
-    }
-
-    /// As [`BufferRange::of`], for a range that the command writes.
-    pub(super) fn of_target<B: Into<MaybeOwned<'a, Buffer>>>(range: BufferRef<B>) -> Result<Self> {
-        let range = BufferRef {
-            buffer: range.buffer.map(Into::into),
-            slot: range.slot,
-            offset: range.offset,
-            length: range.length,
-        };
-        if let Some(buffer) = &range.buffer {
-            buffer.check_writable()?;
-        }
-        BufferRange::of(range, BufferUsage::TRANSFER_TARGET)
-    }
-}

@@ -8,5 +8,6 @@ pub(crate) mod executable;
 mod growth;
 pub(crate) mod inline;
 pub mod kernel;
+pub(crate) mod ranges;
 pub(crate) mod recorded;
 pub(crate) mod staging;

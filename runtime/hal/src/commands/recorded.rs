@@ -13,7 +13,6 @@ use core::ops::Range;
 use bitflags::bitflags;
 
 use super::executable::Executable;
-use super::inline::BufferRange;
 use super::kernel::KernelNeeds;
 use crate::flags;
 use crate::memory::buffer::{Buffer, resolve_range};
@@ -61,7 +60,8 @@ impl BufferBinding<'_> {
     }
 }
 
-/// A range of a buffer, or of whatever will be bound to a slot, as commands name it: an `Arc` of the buffer, or a [`MaybeOwned`].
+/// A range of a buffer, or of whatever will be bound to a slot, as commands name it. The buffer is an `Arc`, or a
+/// [`MaybeOwned`](crate::vm::MaybeOwned).
 #[derive(Clone, Debug)]
 pub struct BufferRef<B = Arc<Buffer>> {
     /// The buffer; `None` for what is bound to `slot`.
@@ -103,13 +103,6 @@ impl SharedBuffer for MaybeOwned<'_, Buffer> {
     #[inline(always)]
     fn into_arc(self) -> Arc<Buffer> {
         MaybeOwned::into_arc(self)
-    }
-}
-
-impl From<BufferRange<'_>> for BufferRef {
-    fn from(range: BufferRange<'_>) -> BufferRef {
-        let BufferRange { buffer, offset, length } = range;
-        BufferRef { buffer: Some(buffer.into_arc()), slot: 0, offset: offset as u64, length: length as u64 }
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use super::completion::SignalFence;
 use crate::Result;
 use crate::bytecode::imports::Operand;
-use crate::commands::recorded::BufferBinding;
+use crate::commands::recorded::{BufferBinding, BufferRef};
 use crate::memory::buffer::Buffer;
 use crate::sync::fence::Fence;
 use crate::vm::{Argument, CallReader, FromRef, MaybeOwned, Pass, Ref, RefObject};
@@ -47,6 +47,38 @@ impl Argument for BufferBinding<'_> {
 
     fn operand(&self) -> Operand {
         Operand::default()
+    }
+}
+
+/// A binding of a dispatch: reserved, slot, buffer, offset, length.
+impl Argument for BufferRef<MaybeOwned<'_, Buffer>> {
+    fn letters(text: &mut String) {
+        text.push_str("iirII");
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        let _reserved = reader.word()?;
+        let slot = reader.word()? as u32;
+        Ok(BufferRef { buffer: Argument::read(reader)?, slot, offset: reader.word()?, length: reader.word()? })
+    }
+
+    fn operand(&self) -> Operand {
+        self.buffer.operand()
+    }
+}
+
+impl<'a, R, S, B, O, L> Pass<BufferRef<MaybeOwned<'a, Buffer>>> for (R, S, B, O, L)
+where
+    S: Pass<u32>,
+    B: Pass<Option<MaybeOwned<'a, Buffer>>>,
+    O: Pass<u64>,
+    L: Pass<u64>,
+{
+    #[inline(always)]
+    fn pass(self) -> Result<BufferRef<MaybeOwned<'a, Buffer>>> {
+        let (_reserved, slot, buffer, offset, length) = self;
+        Ok(BufferRef { buffer: buffer.pass()?, slot: slot.pass()?, offset: offset.pass()?, length: length.pass()? })
     }
 }
 

@@ -1,11 +1,13 @@
 //! The loops around the tiles.
 
+use alloc::boxed::Box;
+
 use super::Initial;
 use super::ablation::Form;
 use super::blocking::{COMPUTED_ROWS, PRODUCTS, ROWS};
 use super::copy::{Copies, Lines, is_adjacent};
-use super::loops::{Offsets, Walk};
-use super::operand::{Gather, Operand, Piece};
+use super::loops::{Loops, Offsets, Walk};
+use super::operand::{Gather, Operand, OperandKind, Piece};
 use super::plan::{Cut, Packing, Plan};
 use super::scratch::Scratch;
 use super::tile::{Ahead, Product, Row, Run, Tile, Tiles};
@@ -15,6 +17,8 @@ pub(super) struct Drive<'a, N: 'static> {
     pub(super) plan: &'a Plan,
     /// The plan's number.
     pub(super) number: u64,
+    /// All rows and products, where they are kept with the plan.
+    pub(super) kept: Option<&'a KeptLists>,
     pub(super) tiles: &'static Tiles<N>,
     pub(super) output: *mut N,
     /// What the output is before the next products.
@@ -34,6 +38,46 @@ struct Strip {
 
 /// Listed rows and products.
 pub(super) type Lists<'l> = (&'l [Row], &'l [Product]);
+
+/// All rows and products of a plan that packs nothing and has one pass: what its tiles need beside the addresses of the operands.
+pub(super) struct KeptLists {
+    rows: Box<[Row]>,
+    products: Box<[Product]>,
+}
+
+impl KeptLists {
+    /// The most rows and products together. A thread keeps lists for 256 contractions.
+    const MOST: usize = 512;
+
+    /// Lists them; `left` is the kind of the plan's left operand. None where the plan packs operands or has several passes, or there are
+    /// many: others list anew what they need, which takes little time beside theirs.
+    pub(super) fn of(plan: &Plan, left: OperandKind) -> Option<KeptLists> {
+        let Cut { rows, products, pass, is_in_place, .. } = plan.cut;
+        let is_in_memory = matches!(left, OperandKind::Memory | OperandKind::Layout);
+        let is_listed = rows.checked_add(products).is_some_and(|all| all <= KeptLists::MOST);
+        if !is_in_place || !is_in_memory || pass < products || !is_listed || plan.packing == Packing::Across {
+            return None;
+        }
+        let rows = offsets(&plan.rows, rows).map(|Offsets { output, left, right }| Row {
+            output: output as isize,
+            left: left as isize,
+            right: right as isize,
+        });
+        let products = offsets(&plan.sums, products)
+            .map(|Offsets { left, right, .. }| Product { left: left as isize, right: right as isize });
+        Some(KeptLists { rows: rows.collect(), products: products.collect() })
+    }
+}
+
+/// The offsets of the first iterations of loops.
+fn offsets(loops: &Loops, count: usize) -> impl Iterator<Item = Offsets> {
+    let mut walk = Walk::new(loops);
+    (0..count).map(move |_| {
+        let offsets = walk.offsets();
+        walk.advance(1);
+        offsets
+    })
+}
 
 /// Where tiles are computed whose elements of the output are not adjacent, or not all there: in memory of their own.
 struct Copied<'s, N> {
@@ -124,6 +168,10 @@ impl<N: Copy> Drive<'_, N> {
     /// As for [`contract`](super::contract); the plan is one of its loops.
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
+        if let (Some(kept), Some(right)) = (self.kept, self.right.address()) {
+            // SAFETY: the contract is the same. The lists are all rows and products, as `KeptLists::of` found one pass.
+            return unsafe { self.run_kept(kept, right) };
+        }
         let Cut { batches, rows: rows_of_all, products: products_of_all, .. } = plan.cut;
         let is_computed = matches!(self.left, Operand::Computed(..));
         let at_once = if is_computed { COMPUTED_ROWS } else { ROWS };
@@ -155,6 +203,23 @@ impl<N: Copy> Drive<'_, N> {
                 }
             }
             self.initial = Initial::Stored;
+        }
+    }
+
+    /// As [`Drive::run`], with all rows and products listed.
+    ///
+    /// # Safety
+    /// As for [`Drive::run`].
+    unsafe fn run_kept(&self, kept: &KeptLists, right: *const N) {
+        let Cut { batches, repeats, .. } = self.plan.cut;
+        let (mut batch, mut batches_left) = (Walk::new(&self.plan.batch), batches);
+        while batches_left > 0 {
+            let base = batch.offsets();
+            let repeats = batch.run().min(batches_left).min(repeats);
+            batch.advance(repeats);
+            batches_left -= repeats;
+            // SAFETY: the caller promises the elements of all iterations: of those that `Walk` returns, in all rows and products.
+            unsafe { self.rows_in_place(right, (&kept.rows, &kept.products), base, repeats) };
         }
     }
 
@@ -288,7 +353,7 @@ impl<N: Copy> Drive<'_, N> {
         }
         if let (true, Some(right)) = (self.plan.cut.is_in_place, self.right.address()) {
             // SAFETY: the contract is the same. `Cut::of` found that nothing but the left operand is packed.
-            return unsafe { self.rows_in_place(right, (count, products), base, repeats) };
+            return unsafe { self.rows_in_place(right, self.lists(count, products), base, repeats) };
         }
         let Plan { columns, cut, lanes, .. } = self.plan;
         let mut walk = Walk::new(columns);
@@ -306,10 +371,10 @@ impl<N: Copy> Drive<'_, N> {
     /// # Safety
     /// As for [`Drive::rows`].
     #[inline(never)]
-    unsafe fn rows_in_place(&self, right: *const N, (rows, products): (usize, usize), base: Offsets, repeats: usize) {
+    unsafe fn rows_in_place(&self, right: *const N, lists: Lists<'_>, base: Offsets, repeats: usize) {
         let Plan { columns: loops, cut, lanes, .. } = self.plan;
         let innermost = loops.innermost();
-        let tile = self.tile(base, self.lists(rows, products), cut.distance);
+        let tile = self.tile(base, lists, cut.distance);
         let mut walk = Walk::new(loops);
         for _ in 0..cut.runs {
             let mut first = walk.offsets();

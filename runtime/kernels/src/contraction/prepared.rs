@@ -8,6 +8,7 @@ use incarnate_bytecode::trip_count::{Reach, is_injective_by};
 use super::ablation::Form;
 use super::costs::{CYCLE, SCALAR_ITERATION};
 use super::division;
+use super::drive::KeptLists;
 use super::groups::{self, Grouped};
 #[cfg(feature = "std")]
 use super::kept::Kept;
@@ -35,6 +36,8 @@ pub(super) struct Decided {
     number: u64,
     sums: Sums,
     schedule: Schedule,
+    /// The rows and products of tiles, if they are few and nothing is packed.
+    lists: Option<KeptLists>,
     prepacked: Option<Prepacked>,
     /// The loop that threads divide.
     divided: Option<usize>,
@@ -156,13 +159,30 @@ impl Decided {
             }),
             _ => None,
         };
+        let lists = match &schedule {
+            Schedule::Tiles(plan) => KeptLists::of(plan, operands[usize::from(plan.is_swapped)]),
+            _ => None,
+        };
         let packed = match &schedule {
             Schedule::Tiles(plan) => plan.packed(),
             _ => None,
         };
         let divided = division::divisible(loops, operands, packed);
         let loops = loops.into();
-        Decided { level, operands, loops, reaches, is_injective, number, sums, schedule, prepacked, divided, cycles }
+        Decided {
+            level,
+            operands,
+            loops,
+            reaches,
+            is_injective,
+            number,
+            sums,
+            schedule,
+            lists,
+            prepacked,
+            divided,
+            cycles,
+        }
     }
 }
 
@@ -283,7 +303,7 @@ pub(super) unsafe fn run<O: Operation>(
     left: Operand<'_, O::Number>,
     right: Operand<'_, O::Number>,
 ) {
-    let Decided { level, operands, loops, number, schedule, .. } = decided;
+    let Decided { level, operands, loops, number, schedule, lists, .. } = decided;
     debug_assert_eq!(*operands, [left.kind(), right.kind()], "prepared for other operands");
     let is_loaded = matches!(schedule, Schedule::Scalar | Schedule::Partial(_)) || !Form::Zeros.is_used();
     let initial = if is_loaded && initial == Initial::Zeros {
@@ -309,8 +329,8 @@ pub(super) unsafe fn run<O: Operation>(
                 let (tiles, number, (of_left, of_right)) =
                     (<O as Tiled>::tiles(*level), *number, swapped(plan.is_swapped));
                 scratch::with(|scratch| {
-                    drive::Drive { plan, number, tiles, output, initial, left: of_left, right: of_right, scratch }
-                        .run();
+                    let (left, right, kept) = (of_left, of_right, lists.as_ref());
+                    drive::Drive { plan, number, kept, tiles, output, initial, left, right, scratch }.run();
                 });
             }
         }

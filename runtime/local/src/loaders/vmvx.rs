@@ -379,9 +379,7 @@ impl LocalExecutable for VmvxExecutable {
             return Err(Error::invalid_argument(format!("operands of a dispatch do not match kernel `{}`", info.name)));
         }
         // Errors of the range come before all else.
-        if Cursor::new(arguments.workgroup_count, workgroups.clone())?.is_none() {
-            return Ok(());
-        }
+        let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups.clone())? else { return Ok(()) };
         let takes_references = self.takes_references.get(function).is_none_or(|takes| *takes);
         let local_memory = &mut worker.local_memory[..info.local_memory_size];
         let operands = Operands { arguments, local_memory: (local_memory.as_mut_ptr(), local_memory.len()) };
@@ -389,7 +387,7 @@ impl LocalExecutable for VmvxExecutable {
         let function = (function, info.coarsening);
         let result = self.with_worker(worker.processor_id as usize, |state| {
             if !takes_references {
-                let result = state.run(function, &operands, workgroups, fuel);
+                let result = state.run(function, &operands, (cursor, workgroups), fuel);
                 state.invocation.trim();
                 return (result, true);
             }
@@ -397,7 +395,7 @@ impl LocalExecutable for VmvxExecutable {
             // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
             unsafe { state.borrow(&operands) };
             let listed = if state.compiled.is_none() { state.list_bindings() } else { Ok(()) };
-            let result = listed.and_then(|()| state.run(function, &operands, workgroups, fuel));
+            let result = listed.and_then(|()| state.run(function, &operands, (cursor, workgroups), fuel));
             state.invocation.trim();
             match state.reclaim() {
                 true => (result, true),
@@ -505,15 +503,16 @@ impl VmvxWorker {
         &mut self,
         function: (usize, Coarsening),
         operands: &Operands<'_>,
-        mut workgroups: Range<u64>,
+        (cursor, mut workgroups): (Cursor, Range<u64>),
         fuel: &mut Fuel,
     ) -> Result<()> {
         if !fuel.is_limited() {
-            return self.run_part(function, operands, workgroups);
+            return self.run_part(function, operands, cursor);
         }
         loop {
             let part = workgroups.start..workgroups.end.min(workgroups.start.saturating_add(WORKGROUPS_PER_CHECK));
             workgroups.start = part.end;
+            let Some(part) = Cursor::new(operands.arguments.workgroup_count, part)? else { return Ok(()) };
             self.invocation.exchange_fuel(fuel);
             let result = self.run_part(function, operands, part);
             self.invocation.exchange_fuel(fuel);
@@ -530,9 +529,8 @@ impl VmvxWorker {
         &mut self,
         (function, coarsening): (usize, Coarsening),
         operands: &Operands<'_>,
-        workgroups: Range<u64>,
+        cursor: Cursor,
     ) -> Result<()> {
-        let Some(cursor) = Cursor::new(operands.arguments.workgroup_count, workgroups)? else { return Ok(()) };
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };

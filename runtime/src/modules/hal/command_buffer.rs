@@ -10,12 +10,8 @@ use crate::hal::{
 };
 use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 
-/// The layout of a binding in a dispatch: reserved, slot, buffer, offset, length.
-pub(super) type DispatchBinding<'a> = (i32, u32, Option<MaybeOwned<'a, Buffer>>, u64, u64);
-
-fn binding_ref((_, slot, buffer, offset, length): DispatchBinding<'_>) -> BufferRef<MaybeOwned<'_, Buffer>> {
-    BufferRef { buffer, slot, offset, length }
-}
+/// A binding of a dispatch.
+type DispatchBinding<'a> = BufferRef<MaybeOwned<'a, Buffer>>;
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
@@ -147,14 +143,7 @@ impl HalState {
     ) -> Result<()> {
         let workgroups = Workgroups::Count([workgroups_x, workgroups_y, workgroups_z]);
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch_borrowed(
-            executable,
-            function,
-            workgroups,
-            &constants,
-            bindings.into_iter().map(binding_ref),
-            flags,
-        )
+        commands.dispatch_borrowed(executable, function, workgroups, &constants, bindings, flags)
     }
 
     pub fn command_buffer_dispatch_indirect(
@@ -172,13 +161,6 @@ impl HalState {
     ) -> Result<()> {
         let workgroups = Workgroups::Indirect(BufferRef { buffer, slot, offset, length: WHOLE_BUFFER });
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch_borrowed(
-            executable,
-            function,
-            workgroups,
-            &constants,
-            bindings.into_iter().map(binding_ref),
-            flags,
-        )
+        commands.dispatch_borrowed(executable, function, workgroups, &constants, bindings, flags)
     }
 }
