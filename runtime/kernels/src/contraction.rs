@@ -17,6 +17,7 @@ mod groups;
 mod kept;
 mod layout;
 pub(crate) mod level;
+mod lists;
 mod loops;
 mod machine;
 mod operand;

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
-use core::ops::{Deref, Range};
+use core::ops::Deref;
 use std::sync::OnceLock;
 
 use bitflags::bitflags;
@@ -16,12 +16,10 @@ use super::backend_data::BackendData;
 use super::elision;
 use super::executable::Executable;
 use super::growth;
-use super::inline::{InlineDispatch, InlineExecution, Ranges};
-use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
-use super::ranges::{BufferRange, check_slot, not_for};
-use super::recorded::{
-    Binding, BindingSource, BufferRef, Command, Commands, Dispatch, ExecutionStage, SharedBuffer, WorkgroupCount,
-};
+use super::inline::{InlineExecution, run_inline};
+use super::ranges::{BufferRange, check_slot};
+use super::recorded::{BufferRef, Command, Commands, Dispatch, ExecutionStage, SharedBuffer, WorkgroupCount};
+use super::recorder::{Recorder, index};
 use crate::flags;
 use crate::memory::buffer::{Buffer, check_pattern};
 use crate::memory::parameters::{BufferUsage, WHOLE_BUFFER};
@@ -552,118 +550,9 @@ impl fmt::Debug for CommandBuffer {
     }
 }
 
-/// Appends to the arrays of a command buffer.
-struct Recorder<'a> {
-    commands: &'a mut Commands,
-    charge: &'a mut Charge,
-    binding_capacity: u32,
-}
-
-impl Recorder<'_> {
-    /// Records a range; gives its index and its length, which is [`WHOLE_BUFFER`] only for slots.
-    #[inline(always)]
-    fn binding(&mut self, range: BufferRef<impl SharedBuffer>, usage: BufferUsage) -> Result<(u32, u64)> {
-        let binding = match range.buffer {
-            Some(shared) => {
-                let buffer = shared.buffer();
-                if !buffer.usage().intersects(usage) {
-                    return Err(not_for(usage, buffer.usage()));
-                }
-                let (offset, length) = buffer.range(range.offset, range.length)?;
-                let source = BindingSource::Direct(index(self.commands.buffers.len())?);
-                growth::reserve(&mut self.commands.buffers, self.charge, 1)?;
-                self.commands.buffers.push(shared.into_arc());
-                Binding { source, offset: offset as u64, length: length as u64 }
-            }
-            None => {
-                check_slot(range.slot, self.binding_capacity)?;
-                self.commands.slot_count = self.commands.slot_count.max(range.slot + 1);
-                Binding { source: BindingSource::Slot(range.slot), offset: range.offset, length: range.length }
-            }
-        };
-        let position = index(self.commands.bindings.len())?;
-        growth::reserve(&mut self.commands.bindings, self.charge, 1)?;
-        self.commands.bindings.push(binding);
-        Ok((position, binding.length))
-    }
-
-    fn write_target(&mut self, range: BufferRef) -> Result<(u32, u64)> {
-        if let Some(buffer) = &range.buffer {
-            buffer.check_writable()?;
-        }
-        self.binding(range, BufferUsage::TRANSFER_TARGET)
-    }
-
-    fn indirect_count(&mut self, counts: BufferRef) -> Result<WorkgroupCount> {
-        if !counts.offset.is_multiple_of(4) {
-            return Err(Error::invalid_argument(format!(
-                "workgroup counts at offset {} are not aligned to 4 bytes",
-                counts.offset
-            )));
-        }
-        let counts = BufferRef { length: size_of::<[u32; 3]>() as u64, ..counts };
-        Ok(WorkgroupCount::Indirect(self.binding(counts, BufferUsage::DISPATCH)?.0))
-    }
-
-    fn constants(&mut self, constants: &[u32]) -> Result<Range<u32>> {
-        let start = index(self.commands.constants.len())?;
-        growth::append(&mut self.commands.constants, self.charge, constants)?;
-        Ok(start..index(self.commands.constants.len())?)
-    }
-
-    fn dispatch_bindings(
-        &mut self,
-        bindings: impl Iterator<Item = BufferRef<impl SharedBuffer>>,
-    ) -> Result<Range<u32>> {
-        let start = index(self.commands.bindings.len())?;
-        for (ordinal, binding) in bindings.enumerate() {
-            if ordinal == MAXIMUM_BINDINGS {
-                return Err(too_many_bindings());
-            }
-            self.binding(binding, BufferUsage::DISPATCH)
-                .map_err(|error| error.context(format!("binding {ordinal}")))?;
-        }
-        Ok(start..index(self.commands.bindings.len())?)
-    }
-}
-
-/// Runs a dispatch at once, unless the device leaves it.
-#[inline]
-fn run_inline(
-    inline: InlineExecution,
-    executable: &Executable,
-    (function, workgroup_count): (u64, [u32; 3]),
-    constants: &[u32],
-    bindings: &[BufferRef<MaybeOwned<'_, Buffer>>],
-) -> Option<Result<()>> {
-    if bindings.len() > MAXIMUM_BINDINGS {
-        return Some(Err(too_many_bindings()));
-    }
-    let mut ranges = Ranges::new();
-    for (ordinal, binding) in bindings.iter().enumerate() {
-        match BufferRange::of(binding, BufferUsage::DISPATCH) {
-            Ok(range) => ranges.push(range),
-            Err(error) => return Some(Err(error.context(format!("binding {ordinal}")))),
-        }
-    }
-    if ranges.iter().any(|range| range.buffer.is_remote()) {
-        return None;
-    }
-    let (function, info) = match executable.check(function, constants.len(), ranges.len()) {
-        Ok(found) => found,
-        Err(error) => return Some(Err(error)),
-    };
-    let needs = info.into();
-    (inline.dispatch)(&InlineDispatch { executable, function, needs, workgroup_count, constants, bindings: &ranges })
-}
-
 fn check_flags(flags: DispatchFlags) -> Result<()> {
     if flags.intersects(DispatchFlags::CUSTOM_ARGUMENTS) {
         return Err(Error::unimplemented("local devices take no custom kernel arguments"));
     }
     Ok(())
-}
-
-fn index(position: usize) -> Result<u32> {
-    u32::try_from(position).map_err(|_| Error::resource_exhausted("command buffer is full"))
 }

@@ -1,11 +1,17 @@
 //! Commands that run while they are recorded, on devices that can: nothing is kept of them.
 
+use alloc::format;
+
 use smallvec::SmallVec;
 
 use super::executable::Executable;
-use super::kernel::KernelNeeds;
+use super::kernel::{KernelNeeds, MAXIMUM_BINDINGS, too_many_bindings};
 use super::ranges::BufferRange;
+use super::recorded::BufferRef;
 use crate::Result;
+use crate::memory::buffer::Buffer;
+use crate::memory::parameters::BufferUsage;
+use crate::vm::MaybeOwned;
 
 /// A dispatch that runs while it is recorded. Only recording creates one, so that it has been checked against its function.
 #[derive(Debug)]
@@ -35,4 +41,34 @@ pub struct InlineExecution {
 }
 
 /// The bindings of a dispatch.
-pub(super) type Ranges<'a> = SmallVec<[BufferRange<'a>; 8]>;
+type Ranges<'a> = SmallVec<[BufferRange<'a>; 8]>;
+
+/// Runs a dispatch at once, unless the device leaves it.
+#[inline]
+pub(super) fn run_inline(
+    inline: InlineExecution,
+    executable: &Executable,
+    (function, workgroup_count): (u64, [u32; 3]),
+    constants: &[u32],
+    bindings: &[BufferRef<MaybeOwned<'_, Buffer>>],
+) -> Option<Result<()>> {
+    if bindings.len() > MAXIMUM_BINDINGS {
+        return Some(Err(too_many_bindings()));
+    }
+    let mut ranges = Ranges::new();
+    for (ordinal, binding) in bindings.iter().enumerate() {
+        match BufferRange::of(binding, BufferUsage::DISPATCH) {
+            Ok(range) => ranges.push(range),
+            Err(error) => return Some(Err(error.context(format!("binding {ordinal}")))),
+        }
+    }
+    if ranges.iter().any(|range| range.buffer.is_remote()) {
+        return None;
+    }
+    let (function, info) = match executable.check(function, constants.len(), ranges.len()) {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
+    let needs = info.into();
+    (inline.dispatch)(&InlineDispatch { executable, function, needs, workgroup_count, constants, bindings: &ranges })
+}

@@ -10,4 +10,5 @@ pub(crate) mod inline;
 pub mod kernel;
 pub(crate) mod ranges;
 pub(crate) mod recorded;
+mod recorder;
 pub(crate) mod staging;

@@ -8,13 +8,13 @@ use incarnate_bytecode::trip_count::{Reach, is_injective_by};
 use super::ablation::Form;
 use super::costs::{CYCLE, SCALAR_ITERATION};
 use super::division;
-use super::drive::KeptLists;
 use super::groups::{self, Grouped};
 #[cfg(feature = "std")]
 use super::kept::Kept;
 use super::kept::Question;
 use super::layout::{Layout, Side};
 use super::level::Level;
+use super::lists::KeptLists;
 use super::loops::{Loop, MAX_LOOPS};
 use super::operand::{Operand, OperandKind};
 use super::operation::Operation;
