@@ -98,7 +98,8 @@ pub struct CommandBuffer {
     modes: CommandBufferMode,
     categories: CommandCategory,
     binding_capacity: u32,
-    /// Set where commands run while they are recorded: until one is recorded, because the host cannot access its memory.
+    /// Set where commands run while they are recorded: until one is recorded instead, because the host cannot access its memory
+    /// or because the device leaves it to the queue.
     inline: Option<InlineExecution>,
     /// One thread records.
     recording: TryLock<Recording>,

@@ -18,8 +18,9 @@
 //!
 //! # Bindings are borrowed
 //!
-//! The memory of bindings is valid until the dispatch returns. Translated kernels take [`Memory`], which nobody can keep for longer. Where a
-//! kernel takes references to buffers, as interpreted ones do and those that compare, pass or store references, it could store one in a global.
+//! The memory of bindings is valid until the dispatch returns. Translated kernels take [`Memory`](crate::vm::Memory), whose
+//! lifetime ends with the dispatch. Where a kernel takes references to buffers, as interpreted ones do and those that compare,
+//! pass or store references, it could store one in a global.
 //! So after such kernels the worker checks that it owns the only references to the buffers that it created. If it does
 //! not, it drops the context while the memory is still valid, and the dispatch fails. References that remain inside the
 //! program are unreachable: its frames ended with the call, and its globals with the context.
@@ -139,7 +140,7 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
         workgroups: &mut Workgroups<'_>,
     ) -> Result<()>;
 
-    /// Whether a kernel takes references to buffers: [`Workgroups::references`]. Others take [`Memory`].
+    /// Whether a kernel takes references to buffers: [`Workgroups::references`]. Others take [`Memory`](crate::vm::Memory).
     fn takes_references(&self, export: u32) -> bool;
 
     /// Returns a bit set of the bindings that a kernel is known to only read. Writes to them fail if they would be

@@ -16,7 +16,7 @@ use crate::reference::Ref;
 use crate::{Error, Result, guest};
 
 /// The memory of a buffer for as long as it is borrowed: by kernels from the dispatch that binds it, by others from the [`Buffer`]. It counts no
-/// reference, so that nobody can keep it for longer.
+/// reference, so that no kernel can keep it for longer.
 #[derive(Clone, Copy)]
 pub struct Memory<'a> {
     pub(super) data: NonNull<u8>,

@@ -82,7 +82,7 @@ impl<'a> Workgroups<'a> {
     }
 
     /// References to the local memory, the constants, and the bindings, for a kernel that is known to
-    /// [take references](CompiledKernels::takes_references).
+    /// [take references](super::CompiledKernels::takes_references).
     ///
     /// # Errors
     /// INTERNAL for other kernels.
