@@ -57,7 +57,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code requires.
-const SUPPORT_VERSION: u32 = 26;
+const SUPPORT_VERSION: u32 = 27;
 
 /// Translates a module.
 ///

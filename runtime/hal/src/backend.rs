@@ -17,6 +17,8 @@ pub use super::memory::device_memory::{DeviceAllocator, DeviceMemory, HostMemory
 #[cfg(feature = "std")]
 pub use super::memory::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
+pub use super::memory::transients::{LONGEST_TRANSIENT, Transients};
+#[cfg(feature = "std")]
 pub use super::queue::backend::{Backend, Submitted};
 #[cfg(feature = "std")]
 pub use super::queue::completion::Completion;

@@ -1,11 +1,12 @@
-//! Deferred fences: a queue operation creates its signal fence only if it is still pending when the call returns.
+//! Deferred fences: a queue operation creates its signal fence only if it is still pending when the call returns. Otherwise the fence is null,
+//! which counts as signalled.
 
 use alloc::sync::Arc;
 
 use super::abi;
 use crate::Result;
 use crate::hal::{Fence, SignalFence};
-use crate::vm::{Pass, Ref};
+use crate::vm::{CallCost, DirectMethod, Native, NoElements, Pass, Ref, Stack, Step};
 
 /// The slot that a call passes as the signal fence of an operation. A pending operation stores a new fence in it.
 #[derive(Debug)]
@@ -48,4 +49,77 @@ pub fn signalled_with<R>(call: impl FnOnce(DeferredFence<'_>) -> Result<R>) -> R
         Ok(result) => Ok((result, fence.into())),
         Err(error) => Err(error),
     }
+}
+
+/// The fences that a call passes: an array of references, or [`NoElements`].
+pub trait PassedFences {
+    /// Whether all are null.
+    fn are_null(&self) -> bool;
+}
+
+impl<const N: usize> PassedFences for [Ref; N] {
+    #[inline(always)]
+    fn are_null(&self) -> bool {
+        self.iter().all(Ref::is_null)
+    }
+}
+
+impl<const N: usize> PassedFences for [&Ref; N] {
+    #[inline(always)]
+    fn are_null(&self) -> bool {
+        self.iter().all(|fence| fence.is_null())
+    }
+}
+
+impl PassedFences for NoElements {
+    #[inline(always)]
+    fn are_null(&self) -> bool {
+        true
+    }
+}
+
+/// Calls `fence.join`. The fast path is a join of signalled fences, which is one.
+///
+/// # Errors
+/// Those of [`Native::call`].
+#[inline(always)]
+pub fn fence_join<S, C, F, A, P>(
+    native: Native<'_, S, C>,
+    name: &'static str,
+    method: F,
+    stack: &mut Stack,
+    passed: (i64, P),
+) -> Result<Ref>
+where
+    C: CallCost,
+    F: DirectMethod<S, A, (i64, P), Value = Ref>,
+    P: PassedFences,
+{
+    if C::COST.is_none() && native.is_present() && passed.1.are_null() {
+        return Ok(Ref::Null);
+    }
+    native.call(name, method, stack, passed)
+}
+
+/// Calls `fence.await`. The fast path is an await of signalled fences.
+///
+/// # Errors
+/// Those of [`Native::call`].
+#[inline(always)]
+pub fn fence_await<S, C, F, A, P>(
+    native: Native<'_, S, C>,
+    name: &'static str,
+    method: F,
+    stack: &mut Stack,
+    passed: (i32, i64, P),
+) -> Result<Step<i32>>
+where
+    C: CallCost,
+    F: DirectMethod<S, A, (i32, i64, P), Value = Step<i32>>,
+    P: PassedFences,
+{
+    if C::COST.is_none() && native.is_present() && passed.2.are_null() {
+        return Ok(Step::Done(0));
+    }
+    native.call(name, method, stack, passed)
 }

@@ -60,6 +60,8 @@
 
 pub mod abi;
 mod call;
+#[cfg(feature = "std")]
+mod commands;
 mod constants;
 mod description;
 mod division;
@@ -118,6 +120,8 @@ pub use crate::{Error, Result, StatusCode};
 pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
+#[cfg(feature = "std")]
+pub use commands::{DispatchBindings, DispatchConstants, command_buffer_copy_buffer, command_buffer_dispatch};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Executables, Export, Function, ImportedFunction, Loader};
 #[cfg(feature = "std")]
@@ -127,7 +131,7 @@ pub use elements::divide;
 #[cfg(feature = "std")]
 pub use executables::{MultiversionedKernel, binding, multiversioned_kernel};
 #[cfg(feature = "std")]
-pub use fences::{DeferredFence, modes_of_recording, signalled, signalled_with};
+pub use fences::{DeferredFence, PassedFences, fence_await, fence_join, modes_of_recording, signalled, signalled_with};
 pub use import::Import;
 #[cfg(feature = "std")]
 pub use instance::next_result;
@@ -140,7 +144,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 26;
+pub const VERSION: u32 = 27;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -11,6 +11,7 @@ use quote::{format_ident, quote};
 use super::abi;
 use super::emitter::Emitter;
 use super::recordings;
+use super::transients;
 use super::values::types_of;
 
 /// The largest tuple of a call; more values are passed as a tuple of tuples.
@@ -138,6 +139,8 @@ impl Emitter<'_, '_> {
         let values: Vec<TokenStream> = values.collect();
         let expression = match direct {
             Some(direct) => {
+                let is_transient = self.body.transients.contains(&offset);
+                let method = if is_transient { Some(transients::METHOD) } else { method };
                 let (native, name, method) = self.native(direct, method);
                 let charged =
                     self.analysis.untrusted.then(|| cost(direct.cost)).map(|cost| quote!(.charged::<#cost>()));

@@ -16,6 +16,7 @@ use super::scope::Scopes;
 use super::shared::{self, NestFunction};
 use super::spills;
 use super::suspend::suspensions;
+use super::transients;
 use super::tree::{Body, Node, Outlined, Sequence};
 use super::values::{self, type_of, types_of};
 use super::{Analysis, Emitted, FunctionFacts};
@@ -32,6 +33,9 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let (mut body, mut sequence) =
         Body::new(function, suspensions, &facts.borrowed, analysis.untrusted, analysis.order);
     body.recordings = recordings::find(function, &analysis.imports);
+    if !analysis.untrusted {
+        body.transients = transients::find(function, &analysis.imports);
+    }
     if outline(&body, analysis, &mut sequence, analysis.is_executable) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {

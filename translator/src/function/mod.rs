@@ -30,6 +30,7 @@ mod scope;
 mod shared;
 mod spills;
 mod suspend;
+mod transients;
 mod tree;
 mod types;
 mod values;

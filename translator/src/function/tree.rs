@@ -139,6 +139,8 @@ pub(super) struct Body<'f> {
     pub(super) spill_slot_count: u32,
     /// See [`recordings::find`](super::recordings::find).
     pub(super) recordings: HashMap<u32, Value>,
+    /// See [`transients::find`](super::transients::find).
+    pub(super) transients: HashSet<u32>,
 }
 
 impl<'f> Body<'f> {
@@ -178,6 +180,7 @@ impl<'f> Body<'f> {
             spill_slots: HashMap::new(),
             spill_slot_count: 0,
             recordings: HashMap::new(),
+            transients: HashSet::new(),
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);

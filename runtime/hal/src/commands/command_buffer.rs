@@ -16,7 +16,8 @@ use super::backend_data::BackendData;
 use super::elision;
 use super::executable::Executable;
 use super::growth;
-use super::inline::{InlineExecution, run_inline};
+use super::inline::{InlineExecution, run_inline, run_ranges};
+use super::kernel::MAXIMUM_BINDINGS;
 use super::ranges::{BufferRange, check_slot};
 use super::recorded::{BufferRef, Command, Commands, Dispatch, ExecutionStage, SharedBuffer, WorkgroupCount};
 use super::recorder::{Recorder, index};
@@ -498,6 +499,37 @@ impl CommandBuffer {
             return result;
         }
         self.record_dispatch(executable.into_arc(), function, workgroups, constants, bindings.into_iter())
+    }
+
+    /// Runs a dispatch at once, if commands run while they are recorded and the device does not leave this one: `None` if it is to be
+    /// recorded, or if the command buffer takes none.
+    #[inline]
+    pub fn dispatch_now(
+        &self,
+        executable: &Executable,
+        (function, workgroup_count): (u64, [u32; 3]),
+        constants: &[u32],
+        bindings: &[BufferRange<'_>],
+    ) -> Option<Result<()>> {
+        if bindings.len() > MAXIMUM_BINDINGS {
+            return None;
+        }
+        let inline = self.inline(CommandCategory::DISPATCH).ok()??;
+        run_ranges(inline, executable, (function, workgroup_count), constants, bindings)
+    }
+
+    /// Copies at once, if commands run while they are recorded and the device does not leave this one: `None` if it is to be recorded, or
+    /// is wrong. The target is one of [`BufferRange::of_fixed_target`], which takes over no memory.
+    #[inline]
+    pub fn copy_now(&self, source: BufferRange<'_>, target: BufferRange<'_>) -> Option<Result<()>> {
+        let inline = self.inline(CommandCategory::TRANSFER).ok()??;
+        let is_left = source.buffer.is_remote() || source.length as u64 > inline.longest_transfer;
+        if is_left || source.length != target.length {
+            return None;
+        }
+        let (offset, length) = (source.offset as u64, source.length as u64);
+        let copied = target.buffer.copy_from(target.offset as u64, source.buffer, offset, length);
+        Some(copied.map_err(|error| error.context("copy")))
     }
 
     fn record_dispatch(

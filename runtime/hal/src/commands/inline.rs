@@ -62,13 +62,25 @@ pub(super) fn run_inline(
             Err(error) => return Some(Err(error.context(format!("binding {ordinal}")))),
         }
     }
-    if ranges.iter().any(|range| range.buffer.is_remote()) {
+    run_ranges(inline, executable, (function, workgroup_count), constants, &ranges)
+}
+
+/// As [`run_inline`], for ranges that were checked.
+#[inline]
+pub(super) fn run_ranges(
+    inline: InlineExecution,
+    executable: &Executable,
+    (function, workgroup_count): (u64, [u32; 3]),
+    constants: &[u32],
+    bindings: &[BufferRange<'_>],
+) -> Option<Result<()>> {
+    if bindings.iter().any(|binding| binding.buffer.is_remote()) {
         return None;
     }
-    let (function, info) = match executable.check(function, constants.len(), ranges.len()) {
+    let (function, info) = match executable.check(function, constants.len(), bindings.len()) {
         Ok(found) => found,
         Err(error) => return Some(Err(error)),
     };
     let needs = info.into();
-    (inline.dispatch)(&InlineDispatch { executable, function, needs, workgroup_count, constants, bindings: &ranges })
+    (inline.dispatch)(&InlineDispatch { executable, function, needs, workgroup_count, constants, bindings })
 }

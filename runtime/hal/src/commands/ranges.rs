@@ -20,6 +20,37 @@ pub struct BufferRange<'a> {
 }
 
 impl<'a> BufferRange<'a> {
+    /// Returns a range for a use, if the buffer has it.
+    #[inline(always)]
+    fn for_use(buffer: &'a Buffer, usage: BufferUsage, (offset, length): (u64, u64)) -> Option<Self> {
+        let (offset, length) = buffer.range(offset, length).ok()?;
+        buffer.usage().intersects(usage).then_some(BufferRange { buffer, offset, length })
+    }
+
+    /// Returns a range that a kernel may have, if it is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_dispatch(buffer: &'a Buffer, offset: u64, length: u64) -> Option<Self> {
+        BufferRange::for_use(buffer, BufferUsage::DISPATCH, (offset, length))
+    }
+
+    /// Returns a range that may be copied, if it is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_source(buffer: &'a Buffer, offset: u64, length: u64) -> Option<Self> {
+        BufferRange::for_use(buffer, BufferUsage::TRANSFER_SOURCE, (offset, length))
+    }
+
+    /// Returns a range that may be written, of memory that does not move, if it is one.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_fixed_target(buffer: &'a Buffer, offset: u64, length: u64) -> Option<Self> {
+        if buffer.is_movable() || buffer.check_writable().is_err() {
+            return None;
+        }
+        BufferRange::for_use(buffer, BufferUsage::TRANSFER_TARGET, (offset, length))
+    }
+
     /// Checks a range of a command that runs while it is recorded: command buffers with slots have none.
     #[inline(always)]
     pub(super) fn of(range: &'a BufferRef<impl SharedBuffer>, usage: BufferUsage) -> Result<Self> {

@@ -42,7 +42,7 @@ pub const COPIED_CONSTANTS: usize = 64 << 10;
 /// The length in bytes from which results of computations can take over other memory. A pin of such a buffer costs two
 /// read-modify-writes, some 15 ns, and a copy of half of it some 200 ns.
 #[cfg(feature = "std")]
-const EXCHANGEABLE_FROM: u64 = 16 << 10;
+pub(super) const EXCHANGEABLE_FROM: u64 = 16 << 10;
 
 /// The type of allocated memory. All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer
 /// does not have it.

@@ -76,6 +76,22 @@ impl Buffer {
         }
     }
 
+    /// Whether the memory is a pool's, and neither a view, a storage nor a program has a share of it.
+    #[cfg(feature = "std")]
+    pub(super) fn is_sole(&mut self) -> bool {
+        let has_bytes = self.vm_buffer.get().is_some() || *self.owners.get_mut() != 1;
+        match &mut self.root {
+            Root::Allocation(storage) => !has_bytes && storage.is_sole(),
+            Root::SpanOf(_) => false,
+        }
+    }
+
+    /// Whether the buffer is all of a pool's memory, whose address never changes.
+    #[cfg(feature = "std")]
+    pub(super) fn is_pooled(&self) -> bool {
+        matches!(&self.root, Root::Allocation(storage) if storage.is_pooled())
+    }
+
     /// Marks memory that is not aligned as kernels rely on.
     #[cfg(feature = "std")]
     pub(super) fn unaligned(self) -> Buffer {

@@ -19,3 +19,5 @@ mod pin;
 pub(crate) mod pool;
 pub(crate) mod promise;
 pub(crate) mod storage;
+#[cfg(feature = "std")]
+pub(crate) mod transients;

@@ -258,6 +258,22 @@ impl Storage {
         }
     }
 
+    /// Whether the memory is a block of a pool of which nobody else has a share.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(super) fn is_sole(&mut self) -> bool {
+        match &mut self.backing {
+            Backing::Pooled(Some(block)) => Arc::get_mut(block).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the memory is a block of a pool.
+    #[cfg(feature = "std")]
+    pub(super) fn is_pooled(&self) -> bool {
+        matches!(self.backing, Backing::Pooled(_))
+    }
+
     /// Returns the byte buffer that the storage is all of, if there is one.
     #[inline]
     pub(super) fn vm_buffer(&self) -> Option<&Arc<vm::Buffer>> {

@@ -64,7 +64,7 @@ impl<A> Kept<A> {
 
     /// Returns the answer to a question about loops, if it is kept.
     pub(super) fn get(&mut self, loops: &[Loop], question: &Question) -> Option<Rc<A>> {
-        let is_asked = |entry: &&Entry<A>| entry.question == *question && *entry.loops == *loops;
+        let is_asked = |entry: &&Entry<A>| *entry.loops == *loops && entry.question == *question;
         let (set, way) = self.last;
         if let Some(last) = self.sets[set][way].as_ref().filter(is_asked) {
             return Some(Rc::clone(&last.answer));

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
+use crate::hal::backend::LONGEST_TRANSIENT;
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
     File, MemoryAccess, MemoryType, PendingOperations, QueueAffinity, SignalFence,
@@ -35,6 +36,13 @@ pub(in crate::modules) fn fences<'a>(
 ) -> Fences<'a> {
     let wait = wait.as_ref().map(|wait| &***wait);
     Fences { wait, signal, limits: limits_of(caller, pending), affinity: QueueAffinity(affinity) }
+}
+
+fn parameters(memory_type: u32, usage: u32) -> BufferParameters {
+    BufferParameters {
+        memory_type: MemoryType::from_bits_retain(memory_type),
+        usage: BufferUsage::from_bits_retain(usage),
+    }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -82,11 +90,42 @@ impl HalState {
                 device.id()
             )));
         }
-        let parameters = BufferParameters {
-            memory_type: MemoryType::from_bits_retain(memory_type),
-            usage: BufferUsage::from_bits_retain(usage),
-        };
-        device.queue_alloca(fences(caller, &self.options.pending, affinity, &wait, signal), parameters, length)
+        let fences = fences(caller, &self.options.pending, affinity, &wait, signal);
+        device.queue_alloca(fences, parameters(memory_type, usage), length)
+    }
+
+    /// As [`HalState::queue_alloca`], for a buffer that lives within the call, as the translator found.
+    #[inline]
+    pub fn queue_alloca_transient(
+        &self,
+        caller: &mut Caller<'_>,
+        device: &Device,
+        affinity: u64,
+        wait: OptionalFence<'_>,
+        signal: SignalFence<'_>,
+        pool: u64,
+        memory_type: u32,
+        usage: u32,
+        length: u64,
+        flags: u64,
+    ) -> Result<Arc<Buffer>> {
+        let parameters = parameters(memory_type, usage);
+        // What is kept is of one allocator, and counted by no ledger.
+        let is_kept = pool == 0
+            && length <= LONGEST_TRANSIENT
+            && !caller.ledger().is_limited()
+            && matches!(&self.options.devices[..], [only] if core::ptr::eq(&raw const **only, device));
+        if is_kept && let Ok(Some(buffer)) = self.transients.with(|transients| transients.take(parameters, length)) {
+            device.queue_barrier(fences(caller, &self.options.pending, affinity, &wait, signal))?;
+            return Ok(buffer);
+        }
+        let buffer =
+            self.queue_alloca(caller, device, affinity, wait, signal, pool, memory_type, usage, length, flags)?;
+        if is_kept {
+            // Where another thread keeps one, this one is not kept.
+            let _ = self.transients.with(|transients| transients.keep(parameters, &buffer));
+        }
+        Ok(buffer)
     }
 
     #[inline]
