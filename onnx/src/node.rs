@@ -149,6 +149,16 @@ impl<'m> Node<'m> {
         }
     }
 
+    /// Returns a type of floats that an attribute names.
+    pub(crate) fn float_type(&self, name: &str) -> Result<Option<DataType>> {
+        match self.data_type(name)? {
+            Some(ty) if !ty.is_float() => {
+                invalid(format!("the attribute `{name}` names {}, which is no type of floats", ty.name()))
+            }
+            named => Ok(named),
+        }
+    }
+
     /// Returns an axis of a tensor from an attribute; negative ones count from the end.
     pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize> {
         axis(self.int_or(name, default), rank)

@@ -406,3 +406,16 @@ fn states_of_recurrences_are_behind_barriers() {
     let text = over("3,1,2");
     assert!(!text.contains("util.optimization_barrier") && text.contains("scf.for"), "{text}");
 }
+
+#[test]
+fn attention_is_computed_in_floats() {
+    let model = |precision: i32| {
+        let node = with_int(node("Attention", &["x", "x", "x"], &["y"]), "softmax_precision", i64::from(precision));
+        let mut model = model(graph(vec![value("x", F32, "1,1,2,4")], vec![node], vec![value("y", F32, "1,1,2,4")]));
+        model.opset_import[0].version = 24;
+        model
+    };
+    assert!(text(&model(F32)).contains("math.exp"));
+    let error = error(&model(I64), &Options::default());
+    assert!(error.contains("`softmax_precision` names") && error.contains("no type of floats"), "{error}");
+}

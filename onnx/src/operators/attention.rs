@@ -55,7 +55,7 @@ fn attention(cx: &mut Context, node: &Node<'_>) -> Result<Outputs> {
     let scale = scale(cx, node, &query.size())?;
     let mut attention = Attention::new(query, key, value, scale);
     attention.softcap = node.float_or("softcap", 0.0);
-    if let Some(precision) = node.data_type("softmax_precision")? {
+    if let Some(precision) = node.float_type("softmax_precision")? {
         attention.precision = precision;
     }
     let keys = attention.key.sequence();
@@ -150,7 +150,7 @@ fn flex_attention<'m>(import: &mut Import<'m>, node: &Node<'m>) -> Result<Output
     let attention = Attention::new(Heads::separate(query)?, Heads::separate(key)?, Heads::separate(value)?, scale);
     let products = attention.products(cx)?;
     let scores = attention.scaled(cx, &products, false)?;
-    let precision = node.data_type("softmax_precision")?.unwrap_or(query.ty.computed());
+    let precision = node.float_type("softmax_precision")?.unwrap_or(query.ty.computed());
     let mut scores = cx.cast(&scores, precision)?;
     if node.attribute("score_mod").is_some() {
         scores = modified(import, node, "score_mod", scores)?;
