@@ -1,9 +1,11 @@
 //! Fast paths of commands that run while they are recorded. Other cases call the native function.
 
+use super::fences::DeferredFence;
 use crate::Result;
 use crate::hal::backend::BufferRange;
-use crate::hal::{Buffer, CommandBuffer, Executable};
-use crate::vm::{CallCost, DirectMethod, Native, NoElements, PassBorrowed, Stack};
+use crate::hal::{Buffer, BufferBinding, CommandBuffer, Device, Executable, Fence};
+use crate::modules::hal::HalState;
+use crate::vm::{CallCost, Caller, DirectMethod, MaybeOwned, Native, NoElements, Pass, PassBorrowed, Stack};
 
 /// The constants that a dispatch passes: an array, or [`NoElements`].
 pub trait DispatchConstants {
@@ -146,4 +148,45 @@ where
         return result.map_err(|error| native.failed(name, error));
     }
     native.call(name, method, stack, passed)
+}
+
+/// What `device.queue.execute.indirect` passes: the device, the affinity, two fences, the command buffer, flags, which have no meaning, and the
+/// binding table: buffers, offsets and lengths.
+type PassedExecution<'s, D, W, V, R, const N: usize> = (D, i64, W, DeferredFence<'s>, V, i64, [(R, i64, i64); N]);
+
+/// Calls `device.queue.execute.indirect`, with the binding table in an array.
+///
+/// # Errors
+/// Those of [`Native::call`].
+#[inline(never)]
+pub fn queue_execute_indirect<'a, 's, C, F, A, D, W, V, R, const N: usize>(
+    native: Native<'_, HalState, C>,
+    name: &'static str,
+    method: F,
+    stack: &mut Stack,
+    passed: PassedExecution<'s, D, W, V, R, N>,
+) -> Result<()>
+where
+    C: CallCost,
+    F: DirectMethod<HalState, A, PassedExecution<'s, D, W, V, R, N>, Value = ()>,
+    D: PassBorrowed<Device>,
+    W: Pass<Option<MaybeOwned<'a, Fence>>>,
+    V: Pass<MaybeOwned<'a, CommandBuffer>>,
+    (R, i64, i64): Pass<BufferBinding<'a>>,
+{
+    let Some(state) = native.state().filter(|_| C::COST.is_none()) else {
+        return native.call(name, method, stack, passed);
+    };
+    let (device, affinity, wait, signal, commands, _, table) = passed;
+    let execute = |stack: &mut Stack| {
+        let device = device.pass_borrowed()?;
+        let (wait, signal, commands) = (wait.pass()?, signal.pass()?, commands.pass()?);
+        // Not by `map`, which is no loop that is unrolled.
+        let mut bindings = [const { BufferBinding::NONE }; N];
+        for (slot, binding) in bindings.iter_mut().zip(table) {
+            *slot = binding.pass()?;
+        }
+        state.execute_indirect(&mut Caller { stack }, device, (affinity as u64, wait, signal), &commands, &bindings)
+    };
+    execute(stack).map_err(|error| native.failed(name, error))
 }

@@ -214,7 +214,7 @@ impl<S, C> Clone for Native<'_, S, C> {
 
 impl<S, C> Copy for Native<'_, S, C> {}
 
-impl<S, C: CallCost> Native<'_, S, C> {
+impl<'a, S, C: CallCost> Native<'a, S, C> {
     /// Calls a method, which is the import of the given name (without the module's).
     ///
     /// # Errors
@@ -286,6 +286,13 @@ impl<S, C: CallCost> Native<'_, S, C> {
     #[doc(hidden)]
     pub fn is_present(self) -> bool {
         self.state.is_some()
+    }
+
+    /// The state of the module, if it is present.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn state(self) -> Option<&'a S> {
+        self.state.map(|state| &**state)
     }
 
     /// Returns the value that a function found in a borrowed argument, or its failure as that of the function of the name.

@@ -49,7 +49,7 @@ macro_rules! for_each_hal_function {
             ("device.queue.dealloca", queue_dealloca fences queued, "0rIrrrI_v", [Whole(2), Whole(3)])
             ("device.queue.execute", queue_execute fences queued, "0rIrrrI_v", [Whole(2), Whole(3)])
             ("device.queue.execute", queue_execute_list fences queued, "0rIrrCrD_v", [Whole(2), Whole(3), Whole(4)])
-            ("device.queue.execute.indirect", queue_execute_indirect fences queued, "0rIrrrICrIID_v", [Whole(2), Whole(3), Whole(6)])
+            ("device.queue.execute.indirect", queue_execute_indirect @queue_execute_indirect fences queued, "0rIrrrICrIID_v", [Whole(2), Whole(3), Whole(6)])
             ("device.queue.fill", queue_fill fences queued, "0rIrrrIIIiI_v", [Whole(2), Whole(3), BytesOf(6, 4)])
             ("device.queue.flush", queue_flush, "0rI_v", [])
             ("device.queue.read", queue_read fences queued, "0rIrrrIrIII_v", [Whole(2), Whole(3), BytesOf(8, 6)])

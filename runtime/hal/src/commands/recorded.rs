@@ -53,6 +53,9 @@ pub struct BufferBinding<'a> {
 }
 
 impl BufferBinding<'_> {
+    /// A slot without a buffer.
+    pub const NONE: Self = BufferBinding { buffer: None, offset: 0, length: 0 };
+
     /// Returns a binding that owns its buffer.
     #[must_use]
     pub fn to_own(&self) -> BufferBinding<'static> {

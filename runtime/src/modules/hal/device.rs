@@ -308,7 +308,20 @@ impl HalState {
         _flags: u64,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
-        device.queue_execute(fences(caller, &self.options.pending, affinity, &wait, signal), &commands, &table)
+        self.execute_indirect(caller, device, (affinity, wait, signal), &commands, &table)
+    }
+
+    /// Submits the execution of a command buffer with bindings, between two fences.
+    #[inline]
+    pub(crate) fn execute_indirect(
+        &self,
+        caller: &mut Caller<'_>,
+        device: &Device,
+        (affinity, wait, signal): (u64, OptionalFence<'_>, SignalFence<'_>),
+        commands: &Arc<CommandBuffer>,
+        table: &[BufferBinding<'_>],
+    ) -> Result<()> {
+        device.queue_execute(fences(caller, &self.options.pending, affinity, &wait, signal), commands, table)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {
