@@ -1,9 +1,8 @@
 //! Fast paths of commands that run while they are recorded. Other cases call the native function.
 
-use super::fences::DeferredFence;
 use crate::Result;
 use crate::hal::backend::BufferRange;
-use crate::hal::{Buffer, BufferBinding, CommandBuffer, Device, Executable, Fence};
+use crate::hal::{Buffer, BufferBinding, CommandBuffer, Device, Executable, Fence, SignalFence};
 use crate::modules::hal::HalState;
 use crate::vm::{CallCost, Caller, DirectMethod, MaybeOwned, Native, NoElements, Pass, PassBorrowed, Stack};
 
@@ -152,25 +151,26 @@ where
 
 /// What `device.queue.execute.indirect` passes: the device, the affinity, two fences, the command buffer, flags, which have no meaning, and the
 /// binding table: buffers, offsets and lengths.
-type PassedExecution<'s, D, W, V, R, const N: usize> = (D, i64, W, DeferredFence<'s>, V, i64, [(R, i64, i64); N]);
+type PassedExecution<D, W, S, V, R, const N: usize> = (D, i64, W, S, V, i64, [(R, i64, i64); N]);
 
 /// Calls `device.queue.execute.indirect`, with the binding table in an array.
 ///
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(never)]
-pub fn queue_execute_indirect<'a, 's, C, F, A, D, W, V, R, const N: usize>(
+pub fn queue_execute_indirect<'a, C, F, A, D, W, S, V, R, const N: usize>(
     native: Native<'_, HalState, C>,
     name: &'static str,
     method: F,
     stack: &mut Stack,
-    passed: PassedExecution<'s, D, W, V, R, N>,
+    passed: PassedExecution<D, W, S, V, R, N>,
 ) -> Result<()>
 where
     C: CallCost,
-    F: DirectMethod<HalState, A, PassedExecution<'s, D, W, V, R, N>, Value = ()>,
+    F: DirectMethod<HalState, A, PassedExecution<D, W, S, V, R, N>, Value = ()>,
     D: PassBorrowed<Device>,
     W: Pass<Option<MaybeOwned<'a, Fence>>>,
+    S: Pass<SignalFence<'a>>,
     V: Pass<MaybeOwned<'a, CommandBuffer>>,
     (R, i64, i64): Pass<BufferBinding<'a>>,
 {
