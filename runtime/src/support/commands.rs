@@ -1,4 +1,4 @@
-//! Fast paths of commands that run while they are recorded. Other cases call the native function.
+//! Fast paths of commands that run while they are recorded, and of executions. Other cases call the native function.
 
 use crate::Result;
 use crate::hal::backend::BufferRange;

@@ -38,9 +38,8 @@ pub fn await_run(
     let mut await_4: i32 = 0;
     match resumed.map(|saved| *saved) {
         None => {
-            await_4 = match state
-                .hal()
-                .call(
+            await_4 = match support::fence_await(
+                    state.hal(),
                     "fence.await",
                     support::HalState::fence_await,
                     stack,

@@ -139,32 +139,28 @@ pub fn simple_mul_run(
                 })
                 .at(HERE, 0x120)?;
             buffer_22 = buffer_22_next;
-            let fence_23 = support::signalled(|signal| {
-                    state
-                        .hal()
-                        .call(
-                            "device.queue.execute.indirect",
-                            support::HalState::queue_execute_indirect,
-                            stack,
-                            (
-                                global_13,
-                                -1i64,
-                                fence_21,
-                                signal,
-                                global_14,
-                                0i64,
-                                [
-                                    (buffer_16, 0i64, 16i64),
-                                    (buffer_20, 0i64, 16i64),
-                                    (&buffer_22, 0i64, 16i64),
-                                ],
-                            ),
-                        )
-                })
+            let fence_23 = support::signalled(|signal| support::queue_execute_indirect(
+                    state.hal(),
+                    "device.queue.execute.indirect",
+                    support::HalState::queue_execute_indirect,
+                    stack,
+                    (
+                        global_13,
+                        -1i64,
+                        fence_21,
+                        signal,
+                        global_14,
+                        0i64,
+                        [
+                            (buffer_16, 0i64, 16i64),
+                            (buffer_20, 0i64, 16i64),
+                            (&buffer_22, 0i64, 16i64),
+                        ],
+                    ),
+                ))
                 .at(HERE, 0x14e)?;
-            await_24 = match state
-                .hal()
-                .call(
+            await_24 = match support::fence_await(
+                    state.hal(),
                     "fence.await",
                     support::HalState::fence_await,
                     stack,

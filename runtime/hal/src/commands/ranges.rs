@@ -58,11 +58,10 @@ impl<'a> BufferRange<'a> {
             check_slot(range.slot, 0)?;
             return Err(Error::internal("a slot of a command buffer without slots"));
         };
-        if !buffer.usage().intersects(usage) {
-            return Err(not_for(usage, buffer.usage()));
+        match BufferRange::for_use(buffer, usage, (range.offset, range.length)) {
+            Some(range) => Ok(range),
+            None => Err(refused(buffer, usage, (range.offset, range.length))),
         }
-        let (offset, length) = buffer.range(range.offset, range.length)?;
-        Ok(BufferRange { buffer, offset, length })
     }
 
     /// As [`BufferRange::of`], for a range that the command writes.
@@ -72,6 +71,16 @@ impl<'a> BufferRange<'a> {
         }
         BufferRange::of(range, BufferUsage::TRANSFER_TARGET)
     }
+}
+
+/// Why a buffer has no such range for a use.
+#[cold]
+fn refused(buffer: &Buffer, usage: BufferUsage, (offset, length): (u64, u64)) -> Error {
+    if !buffer.usage().intersects(usage) {
+        return not_for(usage, buffer.usage());
+    }
+    let error = buffer.range(offset, length).err();
+    error.unwrap_or_else(|| Error::internal("a range that was refused is right"))
 }
 
 #[cold]
