@@ -51,6 +51,8 @@ pub struct Stack {
     wait: Option<Arc<dyn WaitSource>>,
     #[expect(clippy::vec_box, reason = "moving a box reads none of the fields, which were just written")]
     buffers: Vec<Box<CallBuffer>>,
+    /// See [`Stack::kept`].
+    kept: Option<Box<dyn Any + Send>>,
     /// Module calls that are nested on the host's own stack.
     nesting: usize,
     /// Calls of translated functions that may call themselves.
@@ -106,6 +108,7 @@ impl Stack {
             suspended: Vec::new(),
             wait: None,
             buffers: Vec::new(),
+            kept: None,
             nesting: 0,
             descents: 0,
             host_base: 0,
@@ -190,6 +193,16 @@ impl Stack {
             Metering::Exchanged => Metering::Off,
             Metering::Off | Metering::OfCall => Metering::Exchanged,
         };
+    }
+
+    /// Returns what a native module keeps from one call to the next, which no other call uses meanwhile: one value, which replaces that of
+    /// another type.
+    #[inline]
+    pub fn kept<T: Any + Send + Default>(&mut self) -> Option<&mut T> {
+        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
+            self.kept = Some(Box::<T>::default());
+        }
+        self.kept.as_mut()?.downcast_mut()
     }
 
     /// Returns memory of frames that few calls need, for storage that is kept.

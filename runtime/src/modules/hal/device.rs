@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
-use crate::hal::backend::LONGEST_TRANSIENT;
+use crate::hal::backend::{LONGEST_TRANSIENT, Transients};
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
     File, MemoryAccess, MemoryType, PendingOperations, QueueAffinity, SignalFence,
@@ -115,15 +115,15 @@ impl HalState {
             && length <= LONGEST_TRANSIENT
             && !caller.ledger().is_limited()
             && matches!(&self.options.devices[..], [only] if core::ptr::eq(&raw const **only, device));
-        if is_kept && let Ok(Some(buffer)) = self.transients.with(|transients| transients.take(parameters, length)) {
+        let transients = if is_kept { caller.stack.kept::<Transients>() } else { None };
+        if let Some(buffer) = transients.and_then(|transients| transients.take(parameters, length)) {
             device.queue_barrier(fences(caller, &self.options.pending, affinity, &wait, signal))?;
             return Ok(buffer);
         }
         let buffer =
             self.queue_alloca(caller, device, affinity, wait, signal, pool, memory_type, usage, length, flags)?;
-        if is_kept {
-            // Where another thread keeps one, this one is not kept.
-            let _ = self.transients.with(|transients| transients.keep(parameters, &buffer));
+        if is_kept && let Some(transients) = caller.stack.kept::<Transients>() {
+            transients.keep(parameters, &buffer);
         }
         Ok(buffer)
     }

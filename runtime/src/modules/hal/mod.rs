@@ -20,11 +20,10 @@ pub(in crate::modules) use device::{OptionalFence, fences, limits_of};
 
 use crate::Result;
 use crate::bytecode::{for_each_hal_function, imports};
-use crate::hal::backend::Transients;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Device, PendingOperations};
-use crate::vm::{DirectModule, ModuleState, NativeModule, Signal, TryLock, direct_table, native_table};
+use crate::vm::{DirectModule, ModuleState, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
@@ -66,8 +65,6 @@ pub struct HalState {
     pub(super) options: Arc<HalOptions>,
     /// The executable loaders of the importing program.
     pub(super) loaders: Arc<Loaders>,
-    /// The small buffers of calls.
-    transients: Arc<TryLock<Transients>>,
 }
 
 impl ModuleState for HalState {}
@@ -82,13 +79,12 @@ impl HalState {
     fn new(options: HalOptions) -> HalState {
         let mut options = options;
         let loaders = Arc::new(core::mem::take(&mut options.loaders));
-        HalState { options: Arc::new(options), loaders, transients: Arc::default() }
+        HalState { options: Arc::new(options), loaders }
     }
 
     /// Returns the state for a program with its own loaders; see [`Loaders::of_program`].
     pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalState {
-        let loaders = Arc::new(self.loaders.of_program(program, loaders));
-        HalState { options: self.options.clone(), loaders, transients: Arc::default() }
+        HalState { options: self.options.clone(), loaders: Arc::new(self.loaders.of_program(program, loaders)) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {
