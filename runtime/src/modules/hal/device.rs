@@ -312,7 +312,8 @@ impl HalState {
     }
 
     /// Submits the execution of a command buffer with bindings, between two fences.
-    #[inline]
+    // Programs have a copy of the caller for each form of its arguments.
+    #[inline(never)]
     pub(crate) fn execute_indirect(
         &self,
         caller: &mut Caller<'_>,
