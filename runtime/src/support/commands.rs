@@ -149,30 +149,61 @@ where
     native.call(name, method, stack, passed)
 }
 
+/// The binding table that an execution passes: an array of buffers, offsets and lengths, or [`NoElements`].
+pub trait BindingTable<'a> {
+    /// Calls `f` with the bindings.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a reference to another type; those of `f`.
+    fn with(self, f: impl FnOnce(&[BufferBinding<'a>]) -> Result<()>) -> Result<()>;
+}
+
+impl<'a, R, const N: usize> BindingTable<'a> for [(R, i64, i64); N]
+where
+    (R, i64, i64): Pass<BufferBinding<'a>>,
+{
+    #[inline(always)]
+    fn with(self, f: impl FnOnce(&[BufferBinding<'a>]) -> Result<()>) -> Result<()> {
+        // Not by `map`, which is no loop that is unrolled.
+        let mut bindings = [const { BufferBinding::NONE }; N];
+        for (slot, binding) in bindings.iter_mut().zip(self) {
+            *slot = binding.pass()?;
+        }
+        f(&bindings)
+    }
+}
+
+impl<'a> BindingTable<'a> for NoElements {
+    #[inline(always)]
+    fn with(self, f: impl FnOnce(&[BufferBinding<'a>]) -> Result<()>) -> Result<()> {
+        f(&[])
+    }
+}
+
 /// What `device.queue.execute.indirect` passes: the device, the affinity, two fences, the command buffer, flags, which have no meaning, and the
-/// binding table: buffers, offsets and lengths.
-type PassedExecution<D, W, S, V, R, const N: usize> = (D, i64, W, S, V, i64, [(R, i64, i64); N]);
+/// binding table.
+type PassedExecution<D, W, S, V, T> = (D, i64, W, S, V, i64, T);
 
 /// Calls `device.queue.execute.indirect`, with the binding table in an array.
 ///
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(never)]
-pub fn queue_execute_indirect<'a, C, F, A, D, W, S, V, R, const N: usize>(
+pub fn queue_execute_indirect<'a, C, F, A, D, W, S, V, T>(
     native: Native<'_, HalState, C>,
     name: &'static str,
     method: F,
     stack: &mut Stack,
-    passed: PassedExecution<D, W, S, V, R, N>,
+    passed: PassedExecution<D, W, S, V, T>,
 ) -> Result<()>
 where
     C: CallCost,
-    F: DirectMethod<HalState, A, PassedExecution<D, W, S, V, R, N>, Value = ()>,
+    F: DirectMethod<HalState, A, PassedExecution<D, W, S, V, T>, Value = ()>,
     D: PassBorrowed<Device>,
     W: Pass<Option<MaybeOwned<'a, Fence>>>,
     S: Pass<SignalFence<'a>>,
     V: Pass<MaybeOwned<'a, CommandBuffer>>,
-    (R, i64, i64): Pass<BufferBinding<'a>>,
+    T: BindingTable<'a>,
 {
     let Some(state) = native.state().filter(|_| C::COST.is_none()) else {
         return native.call(name, method, stack, passed);
@@ -181,12 +212,8 @@ where
     let execute = |stack: &mut Stack| {
         let device = device.pass_borrowed()?;
         let (wait, signal, commands) = (wait.pass()?, signal.pass()?, commands.pass()?);
-        // Not by `map`, which is no loop that is unrolled.
-        let mut bindings = [const { BufferBinding::NONE }; N];
-        for (slot, binding) in bindings.iter_mut().zip(table) {
-            *slot = binding.pass()?;
-        }
-        state.execute_indirect(&mut Caller { stack }, device, (affinity as u64, wait, signal), &commands, &bindings)
+        let fences = (affinity as u64, wait, signal);
+        table.with(|table| state.execute_indirect(&mut Caller { stack }, device, fences, &commands, table))
     };
     execute(stack).map_err(|error| native.failed(name, error))
 }

@@ -122,7 +122,8 @@ pub use crate::{accumulator, contract, elements_of, gather_of, include_constants
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 #[cfg(feature = "std")]
 pub use commands::{
-    DispatchBindings, DispatchConstants, command_buffer_copy_buffer, command_buffer_dispatch, queue_execute_indirect,
+    BindingTable, DispatchBindings, DispatchConstants, command_buffer_copy_buffer, command_buffer_dispatch,
+    queue_execute_indirect,
 };
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Executables, Export, Function, ImportedFunction, Loader};
