@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::function::Definition;
 use super::value::{Block, Type};
-use super::{Function, Op, Value};
+use super::{Function, Op, Terminator, Value};
 use crate::TypeId;
 use crate::index_map::IndexMap;
 
@@ -58,7 +58,7 @@ impl Function {
         Some(bindings)
     }
 
-    /// Whether references among the arguments are used for nothing but to access memory.
+    /// Whether references among the arguments are used for nothing but to access memory, and none is kept while the function is suspended.
     #[must_use]
     pub fn only_accesses_memory_of_arguments(&self) -> bool {
         let is_reference = |value: Value| self.ty(value) == Type::Ref && self.arguments().contains(&value);
@@ -70,6 +70,7 @@ impl Function {
                 }
             }
             block.terminator.visit_values(|value| is_accessed &= !is_reference(value));
+            is_accessed &= !matches!(block.terminator, Terminator::Yield(_) | Terminator::CallYieldable { .. });
         }
         is_accessed
     }
