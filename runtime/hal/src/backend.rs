@@ -17,7 +17,7 @@ pub use super::memory::device_memory::{DeviceAllocator, DeviceMemory, HostMemory
 #[cfg(feature = "std")]
 pub use super::memory::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
-pub use super::memory::transients::{LONGEST_TRANSIENT, Transients};
+pub use super::memory::transients::Transients;
 #[cfg(feature = "std")]
 pub use super::queue::backend::{Backend, Submitted};
 #[cfg(feature = "std")]

@@ -1,6 +1,6 @@
 //! The values of packed calls: those of the entry points of exports, and those that imports are called with.
 
-use crate::vm::{Argument, CallBuffer, Completion, Ref, Step};
+use crate::vm::{Argument, CallBuffer, Completion, NoElements, Ref, Step};
 use crate::{Error, Result};
 
 use super::description::Description;
@@ -126,7 +126,7 @@ impl<T: Pack> Pack for Elements<T> {
     }
 }
 
-impl Pack for crate::vm::NoElements {
+impl Pack for NoElements {
     #[inline]
     fn pack(self, buffer: &mut CallBuffer) {
         buffer.push_word(0);
@@ -164,3 +164,38 @@ macro_rules! tuples {
     (@shorter $first:ident $($name:ident)*) => { tuples!($($name)*); };
 }
 tuples!(A B C D E F G H I J K L M N O P);
+
+/// The numbers of a span that a call passes, such as dimensions: an array, or [`NoElements`].
+pub trait PassedNumbers<T>: Copy {
+    /// How many there are.
+    const COUNT: usize;
+
+    /// Calls `f` with the numbers.
+    fn with<R>(self, f: impl FnOnce(&[T]) -> R) -> R;
+}
+
+macro_rules! passed_numbers {
+    ($($from:ty => $to:ty;)*) => { $(
+        impl<const N: usize> PassedNumbers<$to> for [$from; N] {
+            const COUNT: usize = N;
+
+            #[inline(always)]
+            fn with<R>(self, f: impl FnOnce(&[$to]) -> R) -> R {
+                f(&self.map(|number| number as $to))
+            }
+        }
+    )* };
+}
+passed_numbers! {
+    i32 => u32;
+    i64 => u64;
+}
+
+impl<T> PassedNumbers<T> for NoElements {
+    const COUNT: usize = 0;
+
+    #[inline(always)]
+    fn with<R>(self, f: impl FnOnce(&[T]) -> R) -> R {
+        f(&[])
+    }
+}

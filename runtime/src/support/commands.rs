@@ -1,30 +1,11 @@
 //! Fast paths of commands that run while they are recorded, and of executions. Other cases call the native function.
 
+use super::call::PassedNumbers;
 use crate::Result;
 use crate::hal::backend::BufferRange;
 use crate::hal::{Buffer, BufferBinding, CommandBuffer, Device, Executable, Fence, SignalFence};
 use crate::modules::hal::HalState;
 use crate::vm::{CallCost, Caller, DirectMethod, MaybeOwned, Native, NoElements, Pass, PassBorrowed, Stack};
-
-/// The constants that a dispatch passes: an array, or [`NoElements`].
-pub trait DispatchConstants {
-    /// Calls `f` with the constants.
-    fn with<R>(&self, f: impl FnOnce(&[u32]) -> R) -> R;
-}
-
-impl<const N: usize> DispatchConstants for [i32; N] {
-    #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&[u32]) -> R) -> R {
-        f(&self.map(|constant| constant as u32))
-    }
-}
-
-impl DispatchConstants for NoElements {
-    #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&[u32]) -> R) -> R {
-        f(&[])
-    }
-}
 
 /// The bindings that a dispatch passes: an array of tuples, or [`NoElements`]. Each is a number that has no meaning, a slot, a buffer, an offset
 /// and a length.
@@ -77,7 +58,7 @@ where
     F: DirectMethod<S, A, Passed<V, E, K, B>, Value = ()>,
     V: PassBorrowed<CommandBuffer>,
     E: PassBorrowed<Executable>,
-    K: DispatchConstants,
+    K: PassedNumbers<u32>,
     B: DispatchBindings,
 {
     // Calls that are charged record their commands.
@@ -96,7 +77,7 @@ fn run<V, E, K, B>(passed: &Passed<V, E, K, B>) -> Option<Result<()>>
 where
     V: PassBorrowed<CommandBuffer>,
     E: PassBorrowed<Executable>,
-    K: DispatchConstants,
+    K: PassedNumbers<u32>,
     B: DispatchBindings,
 {
     let (commands, executable, function, x, y, z, flags, constants, bindings) = passed;

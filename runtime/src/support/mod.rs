@@ -119,11 +119,10 @@ pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, strips};
-pub use call::{Elements, Pack, arguments, no_export, results, step};
+pub use call::{Elements, Pack, PassedNumbers, arguments, no_export, results, step};
 #[cfg(feature = "std")]
 pub use commands::{
-    BindingTable, DispatchBindings, DispatchConstants, command_buffer_copy_buffer, command_buffer_dispatch,
-    queue_execute_indirect,
+    BindingTable, DispatchBindings, command_buffer_copy_buffer, command_buffer_dispatch, queue_execute_indirect,
 };
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Executables, Export, Function, ImportedFunction, Loader};
@@ -144,7 +143,7 @@ pub use module::TranslatedModule;
 pub use operations::*;
 pub use recursion::guarded;
 pub use state::State;
-pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
+pub use views::{buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
 pub const VERSION: u32 = 27;

@@ -3,36 +3,10 @@
 
 use alloc::sync::Arc;
 
+use super::call::PassedNumbers;
 use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
-use crate::vm::{self, BorrowedRef, CallCost, DirectMethod, Native, NoElements, PassBorrowed, Ref, Stack};
-
-/// The dimensions that a call passes: an array, or [`NoElements`].
-pub trait Dimensions: Copy {
-    /// The number of dimensions.
-    const COUNT: usize;
-
-    /// Calls `f` with the dimensions.
-    fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R;
-}
-
-impl<const N: usize> Dimensions for [i64; N] {
-    const COUNT: usize = N;
-
-    #[inline(always)]
-    fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R {
-        f(&self.map(|dimension| dimension as u64))
-    }
-}
-
-impl Dimensions for NoElements {
-    const COUNT: usize = 0;
-
-    #[inline(always)]
-    fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R {
-        f(&[])
-    }
-}
+use crate::vm::{self, BorrowedRef, CallCost, DirectMethod, Native, PassBorrowed, Ref, Stack};
 
 /// Calls `buffer_view.assert`. The fast path is a view of the expected type and shape.
 ///
@@ -51,7 +25,7 @@ where
     F: DirectMethod<S, A, (V, M, i32, i32, D), Value = ()>,
     V: PassBorrowed<BufferView>,
     M: PassBorrowed<vm::Buffer>,
-    D: Dimensions,
+    D: PassedNumbers<u64>,
 {
     let (view, message, element_type, encoding_type, shape) = &passed;
     if native.is_present()
@@ -83,7 +57,7 @@ where
     C: CallCost,
     F: DirectMethod<S, A, (B, i64, i64, i32, i32, D), Value = Ref>,
     B: vm::Pass<Arc<Buffer>> + PassBorrowed<Buffer>,
-    D: Dimensions,
+    D: PassedNumbers<u64>,
 {
     let (buffer, offset, length, element_type, encoding_type, shape) = passed;
     let is_whole = offset == 0 && buffer.pass_borrowed().is_ok_and(|buffer| buffer.byte_length() == length as u64);

@@ -5,7 +5,7 @@
 //! returns null, which counts as a signalled fence.
 
 use incarnate_bytecode::imports::FenceUse;
-use incarnate_bytecode::ir::{Block, Call, Callee, Function, Op, Terminator, Type, Value};
+use incarnate_bytecode::ir::{Block, Call, Function, Op, Terminator, Type, Value};
 
 use super::imports::Imports;
 
@@ -86,10 +86,7 @@ fn find(body: &Function, imports: &Imports) -> Vec<Deferred> {
 }
 
 fn fence_use(call: &Call, imports: &Imports) -> Option<FenceUse> {
-    match call.callee {
-        Callee::Import(import) => imports.direct(import)?.fences,
-        Callee::Internal(_) => None,
-    }
+    imports.callee(call)?.fences
 }
 
 /// The uses of each value, by its index.

@@ -25,6 +25,14 @@ impl Imports {
         self.direct.get(import as usize).copied().flatten().map(|found| found.0)
     }
 
+    /// The native function that a call calls directly.
+    pub(super) fn callee(&self, call: &Call) -> Option<&'static DirectImport> {
+        match call.callee {
+            Callee::Import(import) => self.direct(import),
+            Callee::Internal(_) => None,
+        }
+    }
+
     /// The calling convention of an import's calls in the IR: that of the native function, if there is one.
     pub(super) fn convention<'m>(&self, module: &'m VerifiedModule, import: u32) -> Result<CallingConvention<'m>> {
         match self.direct(import) {
@@ -35,10 +43,7 @@ impl Imports {
 
     /// How a result of a call is borrowed from its owner, if it can be.
     pub(super) fn borrowed_result(&self, call: &Call) -> Option<BorrowedResult> {
-        match call.callee {
-            Callee::Import(import) => self.direct(import)?.borrowed,
-            Callee::Internal(_) => None,
-        }
+        self.callee(call)?.borrowed
     }
 
     /// Whether a call of an import may yield; `yieldable` says whether the instruction allows it.

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use incarnate_bytecode::abi::command_buffer_mode;
-use incarnate_bytecode::imports::{DirectImport, FenceUse};
-use incarnate_bytecode::ir::{BlockData, Call, Callee, Function, Inst, Op, Value};
+use incarnate_bytecode::imports::FenceUse;
+use incarnate_bytecode::ir::{BlockData, Function, Inst, Op, Value};
 
 use super::imports::Imports;
 
@@ -42,18 +42,10 @@ pub(super) fn find(body: &Function, imports: &Imports) -> HashMap<u32, Value> {
     found
 }
 
-/// The import that a call calls, if it is a method of a known native module.
-fn direct<'i>(call: &Call, imports: &'i Imports) -> Option<&'i DirectImport> {
-    match call.callee {
-        Callee::Import(import) => imports.direct(import),
-        Callee::Internal(_) => None,
-    }
-}
-
 /// The command buffer that an instruction creates, if it is submitted once and has no slots.
 fn created(body: &Function, inst: &Inst, imports: &Imports) -> Option<Value> {
     let (Op::Call(call), [commands]) = (&inst.op, &inst.results[..]) else { return None };
-    let is_creation = direct(call, imports)?.method == "command_buffer_create";
+    let is_creation = imports.callee(call)?.method == "command_buffer_create";
     let constant = |at: usize| body.constant_bits(call.operands.get(at)?.value);
     let is_submitted_once = constant(MODES)? as i32 & command_buffer_mode::ONE_SHOT != 0;
     (is_creation && is_submitted_once && constant(4) == Some(0)).then_some(*commands)
@@ -65,7 +57,7 @@ fn wait_of(block: &BlockData, (created, commands): (usize, Value), mut uses: u32
     let mut defined = Vec::new();
     for inst in &block.instructions[created + 1..] {
         if let Op::Call(call) = &inst.op {
-            let import = direct(call, imports)?;
+            let import = imports.callee(call)?;
             let is_of_recording = call.operands.first().is_some_and(|operand| operand.value == commands);
             match import.method {
                 "queue_execute" if call.operands.get(4).is_some_and(|operand| operand.value == commands) => {
@@ -94,13 +86,8 @@ fn is_harmless(op: &Op) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::sync::Arc;
-
-    use incarnate_bytecode::{Contents, VerifiedModule, assemble};
-
-    use crate::{Options, generate};
+    use crate::function::tests::{assembled, emitted};
 
     /// The source of a function that records a fill and submits it, with further instructions before the submission.
     fn source(between: &str) -> String {
@@ -131,9 +118,7 @@ vm.func @f(%r0: !vm.ref<?>, %r1: !vm.ref<?>, %r2: !vm.ref<?>, %r3: !vm.ref<?>) -
 }}
 "#
         );
-        let module = VerifiedModule::load(Arc::new(Contents::from_vec(assemble(&text).unwrap()))).unwrap();
-        let files = generate(&module, &Options::default()).and_then(|output| output.files("recording")).unwrap();
-        String::from_utf8(files[0].contents.clone()).unwrap()
+        emitted(&assembled(&text))
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn names(module: &VerifiedModule) -> Vec<FunctionName> {
         .collect()
 }
 
-fn emitted(module: &VerifiedModule) -> String {
+pub(super) fn emitted(module: &VerifiedModule) -> String {
     emitted_with(module, 0)
 }
 
@@ -77,7 +77,7 @@ fn functions_of_models_are_rust() {
     }
 }
 
-fn assembled(text: &str) -> Arc<VerifiedModule> {
+pub(super) fn assembled(text: &str) -> Arc<VerifiedModule> {
     let bytes = incarnate_bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
 }

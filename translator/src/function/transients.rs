@@ -1,12 +1,13 @@
 //! Buffers that live within a call.
 //!
 //! A program allocates a buffer at each step of a loop for what the step computes. Where only commands access it, and it is neither returned nor
-//! stored nor passed to a function, the session keeps it after its last use, and the same allocation takes it again: it costs no
+//! stored nor passed to a function, the stack of the call keeps it after its last use, and the same allocation takes it again: it costs no
 //! allocation of memory and of objects.
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_bytecode::ir::{Call, Callee, Function, Op, Value};
+use incarnate_bytecode::imports::DirectImport;
+use incarnate_bytecode::ir::{Function, Op, Value};
 
 use super::imports::Imports;
 
@@ -22,7 +23,7 @@ pub(super) fn find(body: &Function, imports: &Imports) -> HashSet<u32> {
     for block in &body.blocks {
         for inst in &block.instructions {
             if let (Op::Call(call), Some(buffer)) = (&inst.op, inst.results.first())
-                && method(call, imports) == Some("queue_alloca")
+                && imports.callee(call).is_some_and(|callee| callee.method == "queue_alloca")
             {
                 allocated.push((inst.offset, *buffer));
             }
@@ -50,35 +51,22 @@ pub(super) fn find(body: &Function, imports: &Imports) -> HashSet<u32> {
     allocated.into_iter().filter(|(_, buffer)| !escaped.contains(buffer)).map(|(offset, _)| offset).collect()
 }
 
-/// The method of a native module that a call calls.
-fn method<'i>(call: &Call, imports: &'i Imports) -> Option<&'i str> {
-    match call.callee {
-        Callee::Import(import) => Some(imports.direct(import)?.method),
-        Callee::Internal(_) => None,
-    }
-}
-
 /// Whether an instruction leaves no reference to its operands, but for commands and operations of queues.
 fn keeps_nothing(op: &Op, imports: &Imports) -> bool {
     match op {
         Op::Drop { .. } => true,
-        Op::Call(call) => method(call, imports).is_some_and(|method| {
+        Op::Call(call) => imports.callee(call).is_some_and(|DirectImport { method, .. }| {
             method.starts_with("command_buffer_")
                 || method.starts_with("queue_")
-                || matches!(method, "buffer_load" | "buffer_store" | "buffer_length" | "buffer_assert")
+                || matches!(*method, "buffer_load" | "buffer_store" | "buffer_length" | "buffer_assert")
         }),
         _ => false,
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::sync::Arc;
-
-    use incarnate_bytecode::{Contents, VerifiedModule, assemble};
-
-    use crate::{Options, generate};
+    use crate::function::tests::{assembled, emitted};
 
     /// The source of a function that allocates a buffer, which is `%r4`.
     fn source(results: &str, end: &str) -> String {
@@ -103,9 +91,7 @@ vm.func @f(%r0: !vm.ref<?>, %r1: !vm.ref<?>, %r2: !vm.ref<?>) -> ({results}) {{
 }}
 "#
         );
-        let module = VerifiedModule::load(Arc::new(Contents::from_vec(assemble(&text).unwrap()))).unwrap();
-        let files = generate(&module, &Options::default()).and_then(|output| output.files("allocating")).unwrap();
-        String::from_utf8(files[0].contents.clone()).unwrap()
+        emitted(&assembled(&text))
     }
 
     #[test]

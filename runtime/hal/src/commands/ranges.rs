@@ -7,7 +7,7 @@ use crate::memory::buffer::Buffer;
 use crate::memory::parameters::BufferUsage;
 use crate::{Error, Result};
 
-/// A range of a buffer that a command uses. Only recording creates one, so that the range is within the buffer.
+/// A range of a buffer that a command uses. All functions that create one check it, so that the range is within the buffer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BufferRange<'a> {
@@ -25,6 +25,15 @@ impl<'a> BufferRange<'a> {
     fn for_use(buffer: &'a Buffer, usage: BufferUsage, (offset, length): (u64, u64)) -> Option<Self> {
         let (offset, length) = buffer.range(offset, length).ok()?;
         buffer.usage().intersects(usage).then_some(BufferRange { buffer, offset, length })
+    }
+
+    /// As [`BufferRange::for_use`], with the reason where the buffer has no such range.
+    #[inline(always)]
+    pub(super) fn checked(buffer: &'a Buffer, usage: BufferUsage, range: (u64, u64)) -> Result<Self> {
+        match BufferRange::for_use(buffer, usage, range) {
+            Some(range) => Ok(range),
+            None => Err(refused(buffer, usage, range)),
+        }
     }
 
     /// Returns a range that a kernel may have, if it is one.
@@ -58,10 +67,7 @@ impl<'a> BufferRange<'a> {
             check_slot(range.slot, 0)?;
             return Err(Error::internal("a slot of a command buffer without slots"));
         };
-        match BufferRange::for_use(buffer, usage, (range.offset, range.length)) {
-            Some(range) => Ok(range),
-            None => Err(refused(buffer, usage, (range.offset, range.length))),
-        }
+        BufferRange::checked(buffer, usage, (range.offset, range.length))
     }
 
     /// As [`BufferRange::of`], for a range that the command writes.
@@ -76,16 +82,13 @@ impl<'a> BufferRange<'a> {
 /// Why a buffer has no such range for a use.
 #[cold]
 fn refused(buffer: &Buffer, usage: BufferUsage, (offset, length): (u64, u64)) -> Error {
-    if !buffer.usage().intersects(usage) {
-        return not_for(usage, buffer.usage());
+    let has = buffer.usage();
+    if !has.intersects(usage) {
+        let (needed, has) = (usage.names(), has.names());
+        return Error::permission_denied(format!("command needs a buffer for {needed} and has one for {has}"));
     }
     let error = buffer.range(offset, length).err();
     error.unwrap_or_else(|| Error::internal("a range that was refused is right"))
-}
-
-#[cold]
-pub(super) fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
-    Error::permission_denied(format!("command needs a buffer for {} and has one for {}", needed.names(), usage.names()))
 }
 
 pub(super) fn check_slot(slot: u32, capacity: u32) -> Result<()> {

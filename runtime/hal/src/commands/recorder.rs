@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
-use super::ranges::{check_slot, not_for};
+use super::ranges::{BufferRange, check_slot};
 use super::recorded::{Binding, BindingSource, BufferRef, Commands, SharedBuffer, WorkgroupCount};
 use crate::memory::parameters::BufferUsage;
 use crate::vm::Charge;
@@ -24,11 +24,8 @@ impl Recorder<'_> {
     pub(super) fn binding(&mut self, range: BufferRef<impl SharedBuffer>, usage: BufferUsage) -> Result<(u32, u64)> {
         let binding = match range.buffer {
             Some(shared) => {
-                let buffer = shared.buffer();
-                if !buffer.usage().intersects(usage) {
-                    return Err(not_for(usage, buffer.usage()));
-                }
-                let (offset, length) = buffer.range(range.offset, range.length)?;
+                let checked = BufferRange::checked(shared.buffer(), usage, (range.offset, range.length))?;
+                let BufferRange { offset, length, .. } = checked;
                 let source = BindingSource::Direct(index(self.commands.buffers.len())?);
                 growth::reserve(&mut self.commands.buffers, self.charge, 1)?;
                 self.commands.buffers.push(shared.into_arc());

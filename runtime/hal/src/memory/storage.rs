@@ -258,7 +258,7 @@ impl Storage {
         }
     }
 
-    /// Whether the memory is a block of a pool of which nobody else has a share.
+    /// Whether the memory is an unshared block of a pool.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn is_sole(&mut self) -> bool {

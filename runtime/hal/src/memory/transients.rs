@@ -6,14 +6,14 @@ use super::buffer::Buffer;
 use super::parameters::BufferParameters;
 
 /// The most bytes of a buffer that is kept: longer ones take over each other's memory instead of a copy.
-pub const LONGEST_TRANSIENT: u64 = super::allocator::EXCHANGEABLE_FROM - 1;
+const LONGEST: u64 = super::allocator::EXCHANGEABLE_FROM - 1;
 /// Buffers that are kept.
 const KEPT: usize = 16;
 
 /// The small buffers that a program allocated last, among them those that it needs no more: the next allocation of the same length and use takes
 /// one of these, which costs no allocation.
 ///
-/// A kept buffer is in use while anybody else has a share of it, or of its memory: that is asked when it is taken, so that nothing has to
+/// A kept buffer is in use while there is another share of it, or of its memory: that is asked when it is taken, so that nothing has to
 /// be told when a program drops its last share. Its allocator counts it as live.
 #[derive(Debug, Default)]
 pub struct Transients {
@@ -23,12 +23,15 @@ pub struct Transients {
 }
 
 impl Transients {
-    /// Returns a buffer that nobody uses. It holds what its last user left there.
+    /// Returns an unshared buffer. It holds what its last user left there.
     #[inline]
     pub fn take(&mut self, parameters: BufferParameters, length: u64) -> Option<Arc<Buffer>> {
+        if length > LONGEST {
+            return None;
+        }
         self.kept.iter_mut().flatten().find_map(|(of, buffer)| {
             let is_candidate = buffer.byte_length() == length && *of == parameters && Arc::strong_count(buffer) == 1;
-            // Nobody else sees a buffer of which there is one share, strong or weak.
+            // There is one share, strong or weak: this one.
             let is_free = is_candidate && Arc::get_mut(buffer).is_some_and(Buffer::is_sole);
             is_free.then(|| Arc::clone(buffer))
         })
@@ -36,7 +39,7 @@ impl Transients {
 
     /// Keeps a buffer that was just allocated, which no ledger counts.
     pub fn keep(&mut self, parameters: BufferParameters, buffer: &Arc<Buffer>) {
-        if buffer.byte_length() > LONGEST_TRANSIENT || !buffer.is_pooled() {
+        if buffer.byte_length() > LONGEST || !buffer.is_pooled() {
             return;
         }
         self.next = (self.next + 1) % KEPT;
@@ -55,7 +58,7 @@ mod tests {
     const PARAMETERS: BufferParameters = BufferParameters::DEVICE;
 
     #[test]
-    fn a_buffer_is_taken_again_once_nobody_uses_it() {
+    fn a_buffer_is_taken_again_once_it_is_unshared() {
         let (allocator, mut transients) = (Allocator::new(), Transients::default());
         assert!(transients.take(PARAMETERS, 64).is_none());
         let buffer = allocator.allocate(PARAMETERS, 64).unwrap();
@@ -87,10 +90,10 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let (allocator, mut transients) = (Allocator::new(), Transients::default());
-        let long = allocator.allocate(PARAMETERS, LONGEST_TRANSIENT + 1).unwrap();
+        let long = allocator.allocate(PARAMETERS, LONGEST + 1).unwrap();
         transients.keep(PARAMETERS, &long);
         drop(long);
-        assert!(transients.take(PARAMETERS, LONGEST_TRANSIENT + 1).is_none());
+        assert!(transients.take(PARAMETERS, LONGEST + 1).is_none());
         for length in 1..=2 * KEPT as u64 {
             transients.keep(PARAMETERS, &allocator.allocate(PARAMETERS, length).unwrap());
         }

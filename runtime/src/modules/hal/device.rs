@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
-use crate::hal::backend::{LONGEST_TRANSIENT, Transients};
+use crate::hal::backend::Transients;
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
     File, MemoryAccess, MemoryType, PendingOperations, QueueAffinity, SignalFence,
@@ -112,7 +112,6 @@ impl HalState {
         let parameters = parameters(memory_type, usage);
         // What is kept is of one allocator, and counted by no ledger.
         let is_kept = pool == 0
-            && length <= LONGEST_TRANSIENT
             && !caller.ledger().is_limited()
             && matches!(&self.options.devices[..], [only] if core::ptr::eq(&raw const **only, device));
         let transients = if is_kept { caller.stack.kept::<Transients>() } else { None };
