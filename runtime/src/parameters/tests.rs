@@ -320,7 +320,7 @@ fn malformed_gguf_files_are_rejected() {
         (one(&[1; 17], 0, 0), InvalidArgument, "17 dimensions"),
         (gguf(3, &[("t", &[4], 0, 0), ("u", &[4], 0, 8)], &[], 0, 64), InvalidArgument, "'t' and 'u' overlap"),
         (gguf(3, &[("t", &[0], 0, 0), ("t", &[4], 0, 0)], &[], 0, 64), AlreadyExists, "duplicate parameter 't'"),
-        (gguf(3, &[], &[1, 0, 0, 0, 0, 0, 0, 0, b'k', 13, 0, 0, 0], 1, 8), InvalidArgument, "fact 'k'"),
+        (gguf(3, &[], &[1, 0, 0, 0, 0, 0, 0, 0, b'k', 13, 0, 0, 0], 1, 8), InvalidArgument, "metadata 'k'"),
         (gguf(3, &[], &[1, 0, 0, 0, 0, 0, 0, 0, 0xC0, 4, 0, 0, 0], 1, 8), InvalidArgument, "not UTF-8"),
         (gguf(3, &[], &[], u64::MAX, 0), OutOfRange, "the file ends"),
     ] {

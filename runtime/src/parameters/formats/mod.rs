@@ -182,8 +182,7 @@ fn check_disjoint(mut ranges: Vec<(u64, u64, &str)>) -> Result<()> {
         let [(first, length, key), (second, _, other)] = pair else { continue };
         if first.saturating_add(*length) > *second {
             return Err(Error::invalid_argument(format!(
-                "tensors '{}' and '{}' overlap: the first is {length} bytes at byte {first} of the data, the second begins \
-                 at byte {second}",
+                "tensors '{}' and '{}' overlap: the first is {length} bytes at byte {first}, the second begins at byte {second}",
                 shown(key),
                 shown(other)
             )));
