@@ -3,6 +3,8 @@
 
 mod element_type;
 mod file;
+#[cfg(feature = "import")]
+mod import;
 mod value;
 
 #[cfg(test)]
@@ -11,6 +13,8 @@ mod tests;
 
 pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
+#[cfg(feature = "import")]
+pub use import::{Imported, Options, SCOPE, import};
 pub use value::{Array, Value};
 
 /// Returns a name of a file for a message: without control characters, and not longer than a line.

@@ -105,6 +105,24 @@ impl Builder {
         self.globals.push_str(&text);
     }
 
+    /// Declares a global that functions write, whose elements have no value until then.
+    pub fn mutable_global(&mut self, name: &str, ty: &Type) {
+        if ty.extents().is_none_or(|extents| extents.contains(&None)) {
+            self.fail(format!("a mutable global of type {ty}"));
+        }
+        let (symbol, value) = (symbol(name), self.argument(ty.clone()));
+        let _ = write!(
+            self.globals,
+            "  util.global private mutable {symbol} : {ty}\n  util.initializer {{\n    {value} = tensor.empty() : {ty}\n    \
+             util.global.store {value}, {symbol} : {ty}\n    util.return\n  }}\n"
+        );
+    }
+
+    /// Writes a global.
+    pub fn store_global(&mut self, name: &str, value: Value) {
+        self.line(&format!("util.global.store {value}, {} : {}", symbol(name), self.type_of(value)));
+    }
+
     /// Reads a global.
     pub fn load_global(&mut self, name: &str, ty: &Type) -> Value {
         self.operation(ty.clone(), &format!("util.global.load {} : {ty}", symbol(name)))

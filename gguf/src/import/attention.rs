@@ -1,0 +1,161 @@
+//! Attention with a cache of keys and values.
+
+use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Type, Value};
+
+use super::config::Config;
+use super::product::Rows;
+
+/// The keys and values of all layers: `[layers, 2, slots, positions, heads, size]`. They are one global: IREE's compiler, up to 3.13, stores
+/// one buffer in all globals whose first values are equal.
+#[derive(Clone, Debug)]
+pub(super) struct Cache {
+    name: String,
+    ty: Type,
+    heads: i64,
+    size: i64,
+}
+
+/// A part of the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// The keys of a layer.
+    Keys(i64),
+    /// The values of a layer.
+    Values(i64),
+}
+
+impl Part {
+    /// The first offsets of slices.
+    fn offsets(self) -> [Extent; 2] {
+        match self {
+            Part::Keys(layer) => [layer, 0].map(Extent::Constant),
+            Part::Values(layer) => [layer, 1].map(Extent::Constant),
+        }
+    }
+}
+
+/// Where the rows of a call are in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) rows: Rows,
+    pub(super) slot: Value,
+    /// The position of the first row.
+    pub(super) first: Value,
+    /// The position behind the last row.
+    pub(super) end: Value,
+}
+
+impl Cache {
+    /// Declares the cache, whose elements have no value until they are written.
+    pub(super) fn declare(b: &mut Builder, config: &Config) -> Cache {
+        let (heads, size) = (config.key_heads, config.head_size);
+        let extents = [config.layers, 2, config.slots, config.context, heads, size];
+        let ty = Type::tensor(&extents.map(|extent| u64::try_from(extent).ok()), Element::F32);
+        let name = "cache".to_owned();
+        b.mutable_global(&name, &ty);
+        Cache { name, ty, heads, size }
+    }
+
+    /// Reads the global.
+    pub(super) fn load(&self, b: &mut Builder) -> Value {
+        b.load_global(&self.name, &self.ty)
+    }
+
+    /// Writes the global.
+    pub(super) fn store(&self, b: &mut Builder, value: Value) {
+        b.store_global(&self.name, value);
+    }
+
+    /// Returns the cache with other rows `[rows, heads, size]`.
+    pub(super) fn with(&self, b: &mut Builder, place: &Place, part: Part, cache: Value, rows: Value) -> Value {
+        let (offsets, sizes, ones) = self.slice(place, part, place.first.into(), place.rows.extent());
+        b.insert_slice(rows, cache, &offsets, &sizes, &ones, &[0, 1, 2])
+    }
+
+    /// The rows of a slot up to those of the call: `[positions, heads, size]`.
+    fn rows(&self, b: &mut Builder, place: &Place, part: Part, cache: Value) -> Value {
+        let (offsets, sizes, ones) = self.slice(place, part, Extent::Constant(0), place.end.into());
+        b.extract_slice(cache, &offsets, &sizes, &ones, &[0, 1, 2])
+    }
+
+    /// The offsets, sizes and strides of rows.
+    fn slice(
+        &self,
+        place: &Place,
+        part: Part,
+        first: Extent,
+        count: Extent,
+    ) -> ([Extent; 6], [Extent; 6], [Extent; 6]) {
+        let [zero, one, heads, size] = [0, 1, self.heads, self.size].map(Extent::Constant);
+        let [layer, half] = part.offsets();
+        ([layer, half, place.slot.into(), first, zero, zero], [one, one, one, count, heads, size], [one; 6])
+    }
+}
+
+/// Attends: `queries` is `[rows, heads, size]`, the result `[rows, heads * size]`.
+pub(super) fn attend(
+    b: &mut Builder,
+    config: &Config,
+    place: &Place,
+    queries: Value,
+    (cache, layer, cached): (&Cache, i64, Value),
+) -> Value {
+    let shared = config.heads / config.key_heads;
+    let (groups, shared) = (Extent::Constant(config.key_heads), Extent::Constant(shared));
+    let (rows, size) = (place.rows.extent(), Extent::Constant(config.head_size));
+    let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
+    let extents = [groups, shared, rows, Extent::Value(place.end)];
+    let scores = scores(b, config, place, queries, (cache, layer, cached), &extents);
+    let weights = b.softmax(scores, 3, &extents);
+    let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
+    let zero = b.float(0.0, Element::F32);
+    b.open_region();
+    let values = cache.rows(b, place, Part::Values(layer), cached);
+    let initial = b.fill(zero, &sums);
+    // Loops: rows, groups, heads of a group, elements; positions.
+    let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
+    let mut iterators = [Iterator::Parallel; 5];
+    iterators[4] = Iterator::Reduction;
+    let attended = b.generic_single(&[weights, values], initial, &maps, &iterators, multiply_add);
+    let region = b.close_region();
+    let attended = b.dispatch_region(&[sums.to_vec()], (region, vec![attended]))[0];
+    b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
+}
+
+fn multiply_add(b: &mut Builder, x: &[Value]) -> Value {
+    let product = b.mulf(x[0], x[1]);
+    b.addf(x[2], product)
+}
+
+/// The products of queries and keys, scaled; keys behind a row's position have none.
+fn scores(
+    b: &mut Builder,
+    config: &Config,
+    place: &Place,
+    queries: Value,
+    (cache, layer, cached): (&Cache, i64, Value),
+    extents: &[Extent; 4],
+) -> Value {
+    let zero = b.float(0.0, Element::F32);
+    let scale = b.float(config.attention_scale, Element::F32);
+    let least = b.float(f64::NEG_INFINITY, Element::F32);
+    b.open_region();
+    let keys = cache.rows(b, place, Part::Keys(layer), cached);
+    let initial = b.fill(zero, extents);
+    // Loops: groups, heads of a group, rows, positions; elements.
+    let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
+    let mut iterators = [Iterator::Parallel; 5];
+    iterators[4] = Iterator::Reduction;
+    let scores = b.generic_single(&[queries, keys], initial, &maps, &iterators, multiply_add);
+    let region = b.close_region();
+    let scores = b.dispatch_region(&[extents.to_vec()], (region, vec![scores]))[0];
+    let empty = b.empty(extents, Element::F32);
+    let maps = [Map::identity(4), Map::identity(4)];
+    b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {
+        let (row, position) = (b.iteration(2), b.iteration(3));
+        let own = b.addi(place.first, row);
+        let is_visible = b.cmpi(IntPredicate::SignedLessEqual, position, own);
+        let scaled = b.mulf(x[0], scale);
+        b.select(is_visible, scaled, least)
+    })
+}

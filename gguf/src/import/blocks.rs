@@ -1,0 +1,410 @@
+//! Blocks of quantised elements: which loops run over one, and what an element is.
+//!
+//! The elements of a block are `groups` of [`LANES`] adjacent ones, whose bits are in adjacent bytes, so that a loop over the lanes of
+//! a group is a vector. Dimensions of groups are such that the position of each byte is a sum of multiples of their indices. Source
+//! of the formats: `ggml-quants.c`, and `gguf.quants` of ggml's Python package.
+
+use incarnate_mlir::{Builder, Element, IntPredicate, Type, Value};
+
+use crate::ElementType;
+
+/// Elements of a group.
+pub(super) const LANES: i64 = 16;
+
+/// A format of weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    element_type: ElementType,
+    /// The extents of the dimensions of groups.
+    pub(super) groups: &'static [i64],
+    /// Bytes of a block; 0 where elements are no blocks.
+    bytes: i64,
+}
+
+/// The values of IQ4_NL: `kvalues_iq4nl` of ggml.
+const IQ4_NL: [i64; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// A block of a matrix, within a loop nest.
+pub(super) struct Block {
+    /// The stored matrix.
+    pub(super) stored: Value,
+    /// The positions of the row, and of the block in the row.
+    pub(super) at: [Value; 2],
+}
+
+impl Format {
+    /// Returns the format of an element type; `None` if it is not supported.
+    pub(super) fn of(element_type: ElementType) -> Option<Format> {
+        use ElementType as E;
+        let groups: &[i64] = match element_type {
+            E::F32 | E::F16 | E::Bf16 => &[],
+            E::Q4_0 | E::Q4_1 | E::Q5_0 | E::Q5_1 | E::Q8_0 | E::Iq4Nl | E::Mxfp4 => &[2],
+            E::Q3K | E::Q4K | E::Q5K | E::Q6K => &[2, 2, 2, 2],
+            E::Q2K => &[2, 4, 2],
+            _ => return None,
+        };
+        let bytes = match element_type.block() {
+            Some((1, _)) | None => 0,
+            Some((_, bytes)) => bytes.cast_signed(),
+        };
+        Some(Format { element_type, groups, bytes })
+    }
+
+    /// Elements of a block.
+    pub(super) fn elements(self) -> i64 {
+        LANES * self.groups.iter().product::<i64>()
+    }
+
+    /// The type of a stored matrix.
+    pub(super) fn storage(self, rows: i64, columns: i64) -> Type {
+        let element = match self.element_type {
+            ElementType::F32 => Element::F32,
+            ElementType::F16 | ElementType::Bf16 => Element::I16,
+            _ => Element::I8,
+        };
+        let inner = if self.bytes == 0 { LANES } else { self.bytes };
+        let extents = [rows, columns / self.elements(), inner].map(|extent| u64::try_from(extent).ok());
+        Type::tensor(&extents, element)
+    }
+
+    /// Computes an element as `f32`; `group` has the indices of its group.
+    pub(super) fn element(self, b: &mut Builder, block: &Block, group: &[Value], lane: Value) -> Value {
+        use ElementType as E;
+        let mut r = Reader { b, block };
+        let g = |index: usize| group.get(index).copied().unwrap_or(lane);
+        match self.element_type {
+            E::F32 => r.stored(lane),
+            E::F16 => {
+                let bits = r.stored(lane);
+                let bits = r.b.extui(bits, Element::I32);
+                r.of_half(bits)
+            }
+            E::Bf16 => {
+                let bits = r.stored(lane);
+                let bits = r.b.extui(bits, Element::I32);
+                let bits = r.left(bits, 16);
+                r.b.bitcast(bits, Element::F32)
+            }
+            E::Q4_0 => {
+                let q = r.nibble(2, g(0), lane);
+                let q = r.minus(q, 8);
+                r.scaled(q, 0)
+            }
+            E::Q4_1 => {
+                let q = r.nibble(4, g(0), lane);
+                r.scaled_and_shifted(q)
+            }
+            E::Q5_0 => {
+                let q = r.five_bits(2, 6, g(0), lane);
+                let q = r.minus(q, 16);
+                r.scaled(q, 0)
+            }
+            E::Q5_1 => {
+                let q = r.five_bits(4, 8, g(0), lane);
+                r.scaled_and_shifted(q)
+            }
+            E::Q8_0 => {
+                let byte = r.byte(2, &[(g(0), 16), (lane, 1)]);
+                let q = r.b.extsi(byte, Element::I32);
+                r.scaled(q, 0)
+            }
+            E::Iq4Nl => {
+                let q = r.nibble(2, g(0), lane);
+                let q = r.one_of(q, &IQ4_NL);
+                r.scaled(q, 0)
+            }
+            E::Mxfp4 => r.mxfp4(g(0), lane),
+            E::Q2K => r.q2_k([g(0), g(1), g(2)], lane),
+            E::Q3K => r.q3_k([g(0), g(1), g(2), g(3)], lane),
+            E::Q4K => r.q4_k([g(0), g(1), g(2), g(3)], lane),
+            E::Q5K => r.q5_k([g(0), g(1), g(2), g(3)], lane),
+            E::Q6K => r.q6_k([g(0), g(1), g(2), g(3)], lane),
+            // `Format::of` has returned none.
+            _ => r.b.float(0.0, Element::F32),
+        }
+    }
+}
+
+/// Reads parts of a block.
+struct Reader<'a> {
+    b: &'a mut Builder,
+    block: &'a Block,
+}
+
+impl Reader<'_> {
+    /// The stored element at a position of the block.
+    fn stored(&mut self, position: Value) -> Value {
+        let [row, block] = self.block.at;
+        self.b.extract(self.block.stored, &[row, block, position])
+    }
+
+    /// The byte at a constant and a sum of multiples of indices.
+    fn byte(&mut self, start: i64, terms: &[(Value, i64)]) -> Value {
+        let mut position = self.b.index(start);
+        for (index, factor) in terms {
+            let factor = self.b.index(*factor);
+            let term = self.b.muli(*index, factor);
+            position = self.b.addi(position, term);
+        }
+        self.stored(position)
+    }
+
+    /// [`Reader::byte`] without a sign, as `i32`.
+    fn unsigned(&mut self, start: i64, terms: &[(Value, i64)]) -> Value {
+        let byte = self.byte(start, terms);
+        self.b.extui(byte, Element::I32)
+    }
+
+    fn int(&mut self, value: i64) -> Value {
+        self.b.int(value, Element::I32)
+    }
+
+    fn and(&mut self, x: Value, mask: i64) -> Value {
+        let mask = self.int(mask);
+        self.b.andi(x, mask)
+    }
+
+    fn left(&mut self, x: Value, bits: i64) -> Value {
+        let bits = self.int(bits);
+        self.b.shli(x, bits)
+    }
+
+    fn right(&mut self, x: Value, bits: i64) -> Value {
+        let bits = self.int(bits);
+        self.b.shrui(x, bits)
+    }
+
+    fn minus(&mut self, x: Value, value: i64) -> Value {
+        let value = self.int(value);
+        self.b.subi(x, value)
+    }
+
+    /// Shifts to the right by a sum of multiples of indices.
+    fn right_by(&mut self, x: Value, terms: &[(Value, i64)]) -> Value {
+        let mut bits = self.int(0);
+        for (index, factor) in terms {
+            let index = self.b.index_cast(*index, Element::I32);
+            let factor = self.int(*factor);
+            let term = self.b.muli(index, factor);
+            bits = self.b.addi(bits, term);
+        }
+        self.b.shrui(x, bits)
+    }
+
+    /// Whether an index is 0.
+    fn is_zero(&mut self, index: Value) -> Value {
+        let zero = self.b.index(0);
+        self.b.cmpi(IntPredicate::Equal, index, zero)
+    }
+
+    /// The number of 16 bits at a position.
+    fn half_bits(&mut self, start: i64) -> Value {
+        let (low, high) = (self.unsigned(start, &[]), self.unsigned(start + 1, &[]));
+        let high = self.left(high, 8);
+        self.b.ori(low, high)
+    }
+
+    /// The `f16` at a position.
+    fn half(&mut self, start: i64) -> Value {
+        let bits = self.half_bits(start);
+        self.of_half(bits)
+    }
+
+    /// Converts the bits of an `f16`, except infinities and NaN: by the exponent's bias, in a way that is right for subnormal numbers,
+    /// as VMVX has no floats of 16 bits.
+    fn of_half(&mut self, bits: Value) -> Value {
+        let (magnitude, sign) = (self.and(bits, 0x7FFF), self.and(bits, 0x8000));
+        let (magnitude, sign) = (self.left(magnitude, 13), self.left(sign, 16));
+        let magnitude = self.b.bitcast(magnitude, Element::F32);
+        let bias = self.b.float(2f64.powi(112), Element::F32);
+        let magnitude = self.b.mulf(magnitude, bias);
+        let magnitude = self.b.bitcast(magnitude, Element::I32);
+        let bits = self.b.ori(magnitude, sign);
+        self.b.bitcast(bits, Element::F32)
+    }
+
+    /// One of constants, as many as a power of two, by selections of each bit of an index: a vector has no load for each lane.
+    fn one_of(&mut self, index: Value, constants: &[i64]) -> Value {
+        let mut values: Vec<Value> = constants.iter().map(|constant| self.int(*constant)).collect();
+        let zero = self.int(0);
+        let mut bit = 0;
+        while values.len() > 1 {
+            let digit = self.right(index, bit);
+            let digit = self.and(digit, 1);
+            let is_even = self.b.cmpi(IntPredicate::Equal, digit, zero);
+            let (pairs, _) = values.as_chunks::<2>();
+            values = pairs.iter().map(|[even, odd]| self.b.select(is_even, *even, *odd)).collect();
+            bit += 1;
+        }
+        values.first().copied().unwrap_or(zero)
+    }
+
+    fn float_of(&mut self, q: Value) -> Value {
+        self.b.sitofp(q, Element::F32)
+    }
+
+    /// `q` times the `f16` at a position.
+    fn scaled(&mut self, q: Value, scale: i64) -> Value {
+        let (scale, q) = (self.half(scale), self.float_of(q));
+        self.b.mulf(q, scale)
+    }
+
+    /// `q` times the first `f16`, and the second one added.
+    fn scaled_and_shifted(&mut self, q: Value) -> Value {
+        let (scaled, minimum) = (self.scaled(q, 0), self.half(2));
+        self.b.addf(scaled, minimum)
+    }
+
+    /// Four bits of a byte: the lower ones are the first group.
+    fn nibble(&mut self, start: i64, group: Value, lane: Value) -> Value {
+        let byte = self.unsigned(start, &[(lane, 1)]);
+        let shifted = self.right_by(byte, &[(group, 4)]);
+        self.and(shifted, 15)
+    }
+
+    /// Four bits of a byte, and one of the 32 bits at `high`.
+    fn five_bits(&mut self, high: i64, start: i64, group: Value, lane: Value) -> Value {
+        let low = self.nibble(start, group, lane);
+        let mut bits = self.int(0);
+        // A group's bits are 16 of the 32.
+        for (index, shift) in [(0, 0), (1, 8)] {
+            let byte = self.unsigned(high + index, &[(group, 2)]);
+            let byte = self.left(byte, shift);
+            bits = self.b.ori(bits, byte);
+        }
+        let bit = self.right_by(bits, &[(lane, 1)]);
+        let bit = self.and(bit, 1);
+        let bit = self.left(bit, 4);
+        self.b.ori(low, bit)
+    }
+
+    /// A scale of 8 bits, which are an exponent, and 4-bit floats with two bits of exponent.
+    fn mxfp4(&mut self, group: Value, lane: Value) -> Value {
+        let exponent = self.unsigned(0, &[]);
+        let (bits, zero) = (self.left(exponent, 23), self.int(0));
+        let smallest = self.int(1 << 22);
+        let is_zero = self.b.cmpi(IntPredicate::Equal, exponent, zero);
+        let bits = self.b.select(is_zero, smallest, bits);
+        let scale = self.b.bitcast(bits, Element::F32);
+        let q = self.nibble(1, group, lane);
+        let (magnitude, sign) = (self.and(q, 7), self.right(q, 3));
+        // Twice the value: 0, 1, 2, 3, 4, 6, 8, 12.
+        let (exponent, fraction) = (self.right(magnitude, 1), self.and(magnitude, 1));
+        let (two, one) = (self.int(2), self.int(1));
+        let is_small = self.b.cmpi(IntPredicate::Equal, exponent, zero);
+        let significand = self.b.ori(two, fraction);
+        let less = self.b.subi(exponent, one);
+        let shift = self.b.select(is_small, zero, less);
+        let normal = self.b.shli(significand, shift);
+        let twice = self.b.select(is_small, fraction, normal);
+        let negative = self.b.subi(zero, twice);
+        let is_positive = self.b.cmpi(IntPredicate::Equal, sign, zero);
+        let twice = self.b.select(is_positive, twice, negative);
+        let value = self.float_of(twice);
+        let half = self.b.float(0.5, Element::F32);
+        let value = self.b.mulf(value, half);
+        self.b.mulf(value, scale)
+    }
+
+    /// The product of an `f16` at a position and a small integer.
+    fn sub_scale(&mut self, start: i64, factor: Value) -> Value {
+        let (scale, factor) = (self.half(start), self.float_of(factor));
+        self.b.mulf(scale, factor)
+    }
+
+    fn q2_k(&mut self, [n, s, p]: [Value; 3], lane: Value) -> Value {
+        let scales = self.unsigned(0, &[(n, 8), (s, 2), (p, 1)]);
+        let (scale, minimum) = (self.and(scales, 15), self.right(scales, 4));
+        let (scale, minimum) = (self.sub_scale(80, scale), self.sub_scale(82, minimum));
+        let byte = self.unsigned(16, &[(n, 32), (p, 16), (lane, 1)]);
+        let q = self.right_by(byte, &[(s, 2)]);
+        let q = self.and(q, 3);
+        let q = self.float_of(q);
+        let scaled = self.b.mulf(scale, q);
+        self.b.subf(scaled, minimum)
+    }
+
+    fn q3_k(&mut self, [n, s1, s0, p]: [Value; 4], lane: Value) -> Value {
+        // Six bits of a scale: four of one byte, two of another.
+        let low = self.unsigned(96, &[(s1, 4), (s0, 2), (p, 1)]);
+        let low = self.right_by(low, &[(n, 4)]);
+        let low = self.and(low, 15);
+        let high = self.unsigned(104, &[(s0, 2), (p, 1)]);
+        let high = self.right_by(high, &[(n, 4), (s1, 2)]);
+        let high = self.and(high, 3);
+        let high = self.left(high, 4);
+        let scale = self.b.ori(low, high);
+        let scale = self.minus(scale, 32);
+        let scale = self.sub_scale(108, scale);
+        let byte = self.unsigned(32, &[(n, 32), (p, 16), (lane, 1)]);
+        let q = self.right_by(byte, &[(s1, 4), (s0, 2)]);
+        let q = self.and(q, 3);
+        let mask = self.unsigned(0, &[(p, 16), (lane, 1)]);
+        let bit = self.right_by(mask, &[(n, 4), (s1, 2), (s0, 1)]);
+        let bit = self.and(bit, 1);
+        let bit = self.left(bit, 2);
+        let q = self.b.ori(q, bit);
+        let q = self.minus(q, 4);
+        let q = self.float_of(q);
+        self.b.mulf(scale, q)
+    }
+
+    /// The scale and the minimum of 32 elements, each six bits, with the factors of the block.
+    fn scales_of_32(&mut self, high: Value, low: [(Value, i64); 2]) -> (Value, Value) {
+        let is_first = self.is_zero(high);
+        let (first, second, third) = (self.unsigned(4, &low), self.unsigned(8, &low), self.unsigned(12, &low));
+        let joined = |r: &mut Self, four: Value, two: Value| {
+            let two = r.right(two, 6);
+            let two = r.left(two, 4);
+            r.b.ori(four, two)
+        };
+        let (scale, minimum) = (self.and(first, 63), self.and(second, 63));
+        let (four, upper) = (self.and(third, 15), self.right(third, 4));
+        let (later_scale, later_minimum) = (joined(self, four, first), joined(self, upper, second));
+        let scale = self.b.select(is_first, scale, later_scale);
+        let minimum = self.b.select(is_first, minimum, later_minimum);
+        (self.sub_scale(0, scale), self.sub_scale(2, minimum))
+    }
+
+    fn q4_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Value {
+        let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
+        let byte = self.unsigned(16, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
+        let q = self.right_by(byte, &[(low0, 4)]);
+        let q = self.and(q, 15);
+        let q = self.float_of(q);
+        let scaled = self.b.mulf(scale, q);
+        self.b.subf(scaled, minimum)
+    }
+
+    fn q5_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Value {
+        let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
+        let byte = self.unsigned(48, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
+        let q = self.right_by(byte, &[(low0, 4)]);
+        let q = self.and(q, 15);
+        let bits = self.unsigned(16, &[(p, 16), (lane, 1)]);
+        let bit = self.right_by(bits, &[(high, 4), (low1, 2), (low0, 1)]);
+        let bit = self.and(bit, 1);
+        let bit = self.left(bit, 4);
+        let q = self.b.ori(q, bit);
+        let q = self.float_of(q);
+        let scaled = self.b.mulf(scale, q);
+        self.b.subf(scaled, minimum)
+    }
+
+    fn q6_k(&mut self, [n, a, c, p]: [Value; 4], lane: Value) -> Value {
+        let scale = self.byte(192, &[(n, 8), (a, 4), (c, 2), (p, 1)]);
+        let scale = self.b.extsi(scale, Element::I32);
+        let scale = self.sub_scale(208, scale);
+        let low = self.unsigned(0, &[(n, 64), (c, 32), (p, 16), (lane, 1)]);
+        let low = self.right_by(low, &[(a, 4)]);
+        let low = self.and(low, 15);
+        let high = self.unsigned(128, &[(n, 32), (p, 16), (lane, 1)]);
+        let high = self.right_by(high, &[(a, 4), (c, 2)]);
+        let high = self.and(high, 3);
+        let high = self.left(high, 4);
+        let q = self.b.ori(low, high);
+        let q = self.minus(q, 32);
+        let q = self.float_of(q);
+        self.b.mulf(scale, q)
+    }
+}

@@ -1,0 +1,112 @@
+//! The functions of a module.
+
+use incarnate_bytecode::Result;
+use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
+
+use super::attention::{Cache, Place};
+use super::config::Config;
+use super::layer::Layer;
+use super::norm::{rms_norm, scaled};
+use super::product::{Rows, embedding, product_of_one};
+use super::rotary::Angles;
+use super::weight::{Vector, Weight, find};
+use crate::GgufFile;
+
+/// A model whose parameters are declared.
+struct Model<'a> {
+    config: &'a Config,
+    embedding: Weight,
+    rotary_divisors: Option<Vector>,
+    cache: Cache,
+    layers: Vec<Layer>,
+    norm: Vector,
+    /// The weight of the logits, unless it is the embedding.
+    output: Option<Weight>,
+}
+
+/// Builds the module of a model.
+pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
+    let mut b = Builder::new();
+    let shape = [config.vocabulary, config.width];
+    let output = find(file, "output.weight").map(|_| Weight::declare(&mut b, file, "output.weight", shape));
+    let model = Model {
+        config,
+        embedding: Weight::declare(&mut b, file, "token_embd.weight", shape)?,
+        rotary_divisors: Vector::optional(&mut b, file, "rope_freqs.weight", config.head_size / 2)?,
+        cache: Cache::declare(&mut b, config),
+        layers: (0..config.layers).map(|index| Layer::declare(&mut b, file, config, index)).collect::<Result<_>>()?,
+        norm: Vector::declare(&mut b, file, "output_norm.weight", config.width)?,
+        output: output.transpose()?,
+    };
+    let scalar = Type::Scalar(Element::I32);
+    for (name, tokens) in [("prefill", Type::tensor(&[None], Element::I32)), ("decode", scalar.clone())] {
+        let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
+        let [tokens, position, slot] = [0, 1, 2].map(|index| function.arguments[index]);
+        let logits = model.logits(&mut b, tokens, position, slot);
+        let names = [("iree.abi.declaration", declaration(name, config))];
+        b.end_function(function, &[logits], &[], &names);
+    }
+    Ok(b)
+}
+
+fn declaration(name: &str, config: &Config) -> String {
+    let tokens = if name == "decode" { "i32" } else { "tensor<?xi32>" };
+    let token = if name == "decode" { "token" } else { "tokens" };
+    format!("func @{name}({token}: {tokens}, position: i32, slot: i32) -> (logits: tensor<{}xf32>)", config.vocabulary)
+}
+
+impl Model<'_> {
+    /// Computes the logits of the token behind the last one.
+    fn logits(&self, b: &mut Builder, tokens: Value, position: Value, slot: Value) -> Value {
+        let (tokens, rows) = match b.rank(tokens) {
+            0 => (b.from_elements(&[tokens], &[1]), Rows::One),
+            _ => (tokens, Rows::Many(b.dim(tokens, 0))),
+        };
+        let place = self.place(b, rows, position, slot);
+        let config = self.config;
+        b.set_location(Some("embedding"));
+        let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
+        let angles = Angles::new(b, config, rows, place.first, self.rotary_divisors.as_ref());
+        let mut cached = self.cache.load(b);
+        for layer in &self.layers {
+            x = layer.apply(b, config, (&place, &angles), (&self.cache, &mut cached), x);
+        }
+        self.cache.store(b, cached);
+        b.set_location(Some("output"));
+        let last = match rows {
+            Rows::One => x,
+            Rows::Many(count) => {
+                let one = b.index(1);
+                let last = b.subi(count, one);
+                let [zero, one, width] = [0, 1, config.width].map(Extent::Constant);
+                b.extract_slice(x, &[last.into(), zero], &[one, width], &[one, one], &[])
+            }
+        };
+        let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
+        let normalised = b.collapse_shape(normalised, &[vec![0, 1]]);
+        let logits = product_of_one(b, normalised, self.output.as_ref().unwrap_or(&self.embedding), None);
+        scaled(b, logits, 1.0 / config.logit_divisor)
+    }
+
+    /// Checks that the rows of a call are in the cache.
+    fn place(&self, b: &mut Builder, rows: Rows, position: Value, slot: Value) -> Place {
+        let config = self.config;
+        let (position, slot) = (b.index_cast(position, Element::Index), b.index_cast(slot, Element::Index));
+        let count = match rows {
+            Rows::One => b.index(1),
+            Rows::Many(count) => count,
+        };
+        let [zero, context, slots] = [0, config.context, config.slots].map(|number| b.index(number));
+        let is_slot = b.cmpi(IntPredicate::UnsignedLess, slot, slots);
+        b.assert(is_slot, &format!("the slot is not below {}", config.slots));
+        let is_position = b.cmpi(IntPredicate::UnsignedLessEqual, position, context);
+        b.assert(is_position, &format!("the position is not one of {}", config.context));
+        let left = b.subi(context, position);
+        let fits = b.cmpi(IntPredicate::UnsignedLessEqual, count, left);
+        b.assert(fits, &format!("the tokens do not fit into the context of {} positions", config.context));
+        let is_some = b.cmpi(IntPredicate::SignedLess, zero, count);
+        b.assert(is_some, "there are no tokens");
+        let end = b.addi(position, count);
+        Place { rows, slot, first: position, end }
+    }
+}

@@ -1,0 +1,70 @@
+//! Language models as MLIR of core dialects.
+//!
+//! A module has these functions; `C` is the number of positions that a conversation may have, `V` that of the tokens.
+//!
+//! | function | arguments | result |
+//! |---|---|---|
+//! | `prefill` | tokens `[?] i32`, the position of the first one `i32`, the slot `i32` | logits of the token behind the last one `[V] f32` |
+//! | `decode` | a token `i32`, its position `i32`, the slot `i32` | logits of the token behind it `[V] f32` |
+//!
+//! A slot holds the keys and values of a conversation, which are state of the module. Memory of a slot is used as far as positions are:
+//! nothing is written behind them.
+
+mod activation;
+mod architecture;
+mod attention;
+mod blocks;
+mod config;
+mod functions;
+mod layer;
+mod norm;
+mod product;
+mod rotary;
+mod weight;
+
+use incarnate_bytecode::{Error, Result, ResultExt as _};
+
+use crate::GgufFile;
+use config::Config;
+
+/// The scope of the parameters of a module; their keys are the names of the file's tensors.
+pub const SCOPE: &str = "model";
+
+/// Options of the import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Positions of a conversation; the model's own number, or less, where it is `None`.
+    pub context: Option<u64>,
+    /// Conversations that a module holds at a time.
+    pub slots: u64,
+}
+
+impl Options {
+    /// The most positions of a conversation where [`Options::context`] is `None`.
+    pub const DEFAULT_CONTEXT: u64 = 4096;
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { context: None, slots: 1 }
+    }
+}
+
+/// A model as MLIR.
+#[derive(Debug)]
+pub struct Imported {
+    /// The text of the module.
+    pub mlir: String,
+}
+
+/// Imports the language model of a file.
+///
+/// # Errors
+/// UNIMPLEMENTED for architectures and element types that are not supported; INVALID_ARGUMENT and NOT_FOUND for metadata and
+/// tensors that are not those of the architecture.
+pub fn import(file: &GgufFile, options: &Options) -> Result<Imported> {
+    let config = Config::of(file, options).context(|| "metadata")?;
+    functions::import(file, &config)
+        .and_then(|b| b.finish().map_err(|error| Error::internal(error.to_string())))
+        .map(|mlir| Imported { mlir })
+}

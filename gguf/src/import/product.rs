@@ -1,0 +1,156 @@
+//! Products with matrices of weights, and rows of embeddings.
+//!
+//! A product with one vector computes elements of weights where they are used. Each of 16 lanes sums the elements of a row whose positions
+//! are congruent, and the lanes are added at last: so the loop over lanes is a vector. A product with many vectors computes all
+//! elements of the weights first, and is an ordinary product of matrices then.
+
+use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
+
+use super::blocks::{Block, LANES};
+use super::weight::Weight;
+
+/// The vectors of a call: one for each token.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rows {
+    /// One.
+    One,
+    /// A number that is known when the module runs: a value of type `index`.
+    Many(Value),
+}
+
+impl Rows {
+    /// The first extent of tensors.
+    pub(super) fn extent(self) -> Extent {
+        match self {
+            Rows::One => Extent::Constant(1),
+            Rows::Many(count) => Extent::Value(count),
+        }
+    }
+}
+
+/// Splits the columns of a weight: blocks, groups, lanes.
+fn split(weight: &Weight) -> Vec<i64> {
+    let mut extents = vec![weight.columns / weight.format.elements()];
+    extents.extend(weight.format.groups);
+    extents.push(LANES);
+    extents
+}
+
+fn constants(extents: &[i64]) -> Vec<Extent> {
+    extents.iter().map(|extent| Extent::Constant(*extent)).collect()
+}
+
+/// The dimensions of a loop nest whose last ones are those of [`split`].
+fn element(b: &mut Builder, weight: &Weight, stored: Value, row: Value, first: usize) -> Value {
+    let groups: Vec<Value> = (0..weight.format.groups.len()).map(|index| b.iteration(first + 1 + index)).collect();
+    let (block, lane) = (b.iteration(first), b.iteration(first + 1 + groups.len()));
+    weight.format.element(b, &Block { stored, at: [row, block] }, &groups, lane)
+}
+
+/// Multiplies vectors `[rows, columns]` with the rows of a weight: `[rows, rows of the weight]`. `addend` of the same shape is
+/// added.
+pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    match rows {
+        Rows::One => {
+            let x = b.collapse_shape(x, &[vec![0, 1]]);
+            let addend = addend.map(|addend| b.collapse_shape(addend, &[vec![0, 1]]));
+            let y = product_of_one(b, x, weight, addend);
+            b.expand_shape(y, &[vec![0, 1]], &constants(&[1, weight.rows]))
+        }
+        Rows::Many(_) => product_of_many(b, rows, x, weight, addend),
+    }
+}
+
+/// Multiplies a vector with the rows of a weight.
+pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    let stored = weight.load(b);
+    let columns = split(weight);
+    let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
+    let zero = b.float(0.0, Element::F32);
+    b.open_region();
+    let lanes = columns.len();
+    let (all, last) = ((1..=lanes).collect::<Vec<_>>(), [0, lanes]);
+    let mut iterators = vec![Iterator::Reduction; lanes + 1];
+    for dimension in last {
+        iterators[dimension] = Iterator::Parallel;
+    }
+    let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
+    let maps = [Map::of(lanes + 1, &all), Map::of(lanes + 1, &last)];
+    let sums = b.generic_single(&[x], sums, &maps, &iterators, |b, x| {
+        let row = b.iteration(0);
+        let element = element(b, weight, stored, row, 1);
+        let product = b.mulf(element, x[0]);
+        b.addf(x[1], product)
+    });
+    let initial = match addend {
+        Some(addend) => addend,
+        None => b.fill(zero, &constants(&[weight.rows])),
+    };
+    let maps = [Map::identity(2), Map::of(2, &[0])];
+    let iterators = [Iterator::Parallel, Iterator::Reduction];
+    let sum = b.generic_single(&[sums], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0]));
+    let region = b.close_region();
+    let results = b.dispatch_region(&[constants(&[weight.rows])], (region, vec![sum]));
+    results.first().copied().unwrap_or(sum)
+}
+
+fn product_of_many(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    let elements = elements(b, weight);
+    let initial = match addend {
+        Some(addend) => addend,
+        None => {
+            let zero = b.float(0.0, Element::F32);
+            b.fill(zero, &[rows.extent(), Extent::Constant(weight.rows)])
+        }
+    };
+    let maps = [Map::of(3, &[0, 2]), Map::of(3, &[1, 2]), Map::of(3, &[0, 1])];
+    let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+    b.generic_single(&[x, elements], initial, &maps, &iterators, |b, x| {
+        let product = b.mulf(x[0], x[1]);
+        b.addf(x[2], product)
+    })
+}
+
+/// Computes all elements of a weight, in a dispatch of its own: `[rows, columns]`.
+fn elements(b: &mut Builder, weight: &Weight) -> Value {
+    let stored = weight.load(b);
+    // Otherwise elements of small weights are computed when the module is loaded, and kept.
+    let stored = b.opaque(stored);
+    let columns = split(weight);
+    let extents: Vec<i64> = core::iter::once(weight.rows).chain(columns.iter().copied()).collect();
+    b.open_region();
+    let empty = b.empty(&constants(&extents), Element::F32);
+    let maps = [Map::identity(extents.len())];
+    let iterators = vec![Iterator::Parallel; extents.len()];
+    let elements = b.generic_single(&[], empty, &maps, &iterators, |b, _| {
+        let row = b.iteration(0);
+        element(b, weight, stored, row, 1)
+    });
+    let region = b.close_region();
+    let results = b.dispatch_region(&[constants(&extents)], (region, vec![elements]));
+    let elements = results.first().copied().unwrap_or(elements);
+    b.collapse_shape(elements, &[vec![0], (1..extents.len()).collect()])
+}
+
+/// Reads rows of a weight, by tokens `[rows] i32`, times a factor: `[rows, columns]`. A token that is none reads the last row.
+pub(super) fn embedding(b: &mut Builder, rows: Rows, tokens: Value, weight: &Weight, factor: f64) -> Value {
+    let stored = weight.load(b);
+    let columns = split(weight);
+    let mut extents = vec![rows.extent()];
+    extents.extend(constants(&columns));
+    let empty = b.empty(&extents, Element::F32);
+    let maps = [Map::of(extents.len(), &[0]), Map::identity(extents.len())];
+    let iterators = vec![Iterator::Parallel; extents.len()];
+    let embedded = b.generic_single(&[tokens], empty, &maps, &iterators, |b, x| {
+        let last = b.int(weight.rows - 1, Element::I32);
+        let token = b.minui(x[0], last);
+        let row = b.index_castui(token, Element::Index);
+        let element = element(b, weight, stored, row, 1);
+        if factor == 1.0 {
+            return element;
+        }
+        let factor = b.float(factor, Element::F32);
+        b.mulf(element, factor)
+    });
+    b.collapse_shape(embedded, &[vec![0], (1..extents.len()).collect()])
+}

@@ -1,0 +1,73 @@
+//! Rotary embeddings: pairs of a head's elements are turned by angles that grow with the position.
+
+use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Value};
+
+use super::architecture::Pairs;
+use super::config::Config;
+use super::product::Rows;
+use super::weight::Vector;
+
+/// The cosines and sines of a call: `[rows, pairs]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Angles {
+    cosines: Value,
+    sines: Value,
+    rows: Rows,
+    pairs: Pairs,
+}
+
+impl Angles {
+    /// Computes the angles of the positions from `first` on. Frequencies are divided by `divisors`, if there are any.
+    pub(super) fn new(b: &mut Builder, config: &Config, rows: Rows, first: Value, divisors: Option<&Vector>) -> Angles {
+        let pairs = config.head_size / 2;
+        let frequency = |pair: i64| {
+            let exponent = -2.0 * pair as f64 / config.head_size as f64;
+            (config.rotary_base.powf(exponent) / config.rotary_divisor) as f32
+        };
+        let frequencies: Vec<u64> = (0..pairs).map(|pair| u64::from(frequency(pair).to_bits())).collect();
+        let mut inputs = vec![b.dense(&frequencies, &[u64::try_from(pairs).unwrap_or(0)], Element::F32)];
+        inputs.extend(divisors.map(|divisors| divisors.load(b)));
+        let extents = [rows.extent(), Extent::Constant(pairs)];
+        let outputs = [b.empty(&extents, Element::F32), b.empty(&extents, Element::F32)];
+        let mut maps = vec![Map::of(2, &[1]); inputs.len()];
+        maps.extend([Map::identity(2), Map::identity(2)]);
+        let results = b.generic(&inputs, &outputs, &maps, &[Iterator::Parallel; 2], |b, x| {
+            let row = b.iteration(0);
+            let position = b.addi(first, row);
+            let position = b.index_cast(position, Element::I32);
+            let position = b.sitofp(position, Element::F32);
+            let frequency = if inputs.len() > 1 { b.divf(x[0], x[1]) } else { x[0] };
+            let angle = b.mulf(position, frequency);
+            vec![b.cos(angle), b.sin(angle)]
+        });
+        let [cosines, sines] = [0, 1].map(|index| results.get(index).copied().unwrap_or(first));
+        Angles { cosines, sines, rows, pairs: config.architecture.pairs }
+    }
+
+    /// Turns the pairs of heads `[rows, heads, size]`.
+    pub(super) fn turn(&self, b: &mut Builder, x: Value, heads: i64, size: i64) -> Value {
+        let (row, head) = (self.rows.extent(), Extent::Constant(heads));
+        let (two, half) = (Extent::Constant(2), Extent::Constant(size / 2));
+        let (extents, element, pair) = match self.pairs {
+            Pairs::Adjacent => ([row, head, half, two], 3, 2),
+            Pairs::Halves => ([row, head, two, half], 2, 3),
+        };
+        let x = b.expand_shape(x, &[vec![0], vec![1], vec![2, 3]], &extents);
+        let empty = b.empty(&extents, Element::F32);
+        let maps = [Map::identity(4), Map::of(4, &[0, pair]), Map::of(4, &[0, pair]), Map::identity(4)];
+        let inputs = [x, self.cosines, self.sines];
+        let turned = b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, values| {
+            let at = [0, 1, 2, 3].map(|dimension| b.iteration(dimension));
+            let (zero, one) = (b.index(0), b.index(1));
+            let mut partner = at;
+            partner[element] = b.subi(one, at[element]);
+            let partner = b.extract(x, &partner);
+            let is_first = b.cmpi(IntPredicate::Equal, at[element], zero);
+            let negative = b.negf(values[2]);
+            let sine = b.select(is_first, negative, values[2]);
+            let (own, other) = (b.mulf(values[0], values[1]), b.mulf(partner, sine));
+            b.addf(own, other)
+        });
+        b.collapse_shape(turned, &[vec![0], vec![1], vec![2, 3]])
+    }
+}

@@ -1,0 +1,96 @@
+//! Tensors of a file as parameters of the module.
+
+use incarnate_bytecode::{Error, Result};
+use incarnate_mlir::{Builder, Element, Type, Value};
+
+use super::SCOPE;
+use super::blocks::Format;
+use crate::{ElementType, GgufFile, Tensor};
+
+/// A matrix of weights: `[rows, columns]`.
+#[derive(Clone, Debug)]
+pub(super) struct Weight {
+    name: String,
+    ty: Type,
+    pub(super) rows: i64,
+    pub(super) columns: i64,
+    pub(super) format: Format,
+}
+
+/// Finds a tensor of a file.
+pub(super) fn find<'a>(file: &'a GgufFile, name: &str) -> Option<&'a Tensor> {
+    file.tensors().iter().find(|tensor| tensor.name == name)
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("the file has no tensor '{name}'"))
+}
+
+fn wrong_shape(tensor: &Tensor, expected: &[i64]) -> Error {
+    Error::invalid_argument(format!(
+        "the tensor '{}' has the shape {:?} instead of {expected:?}",
+        tensor.name, tensor.shape
+    ))
+}
+
+fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
+    let expected = expected.iter().map(|extent| u64::try_from(*extent).ok());
+    tensor.shape.iter().copied().map(Some).eq(expected)
+}
+
+impl Weight {
+    /// Declares the parameter of a matrix.
+    pub(super) fn declare(b: &mut Builder, file: &GgufFile, name: &str, shape: [i64; 2]) -> Result<Weight> {
+        let tensor = find(file, name).ok_or_else(|| missing(name))?;
+        if !has_shape(tensor, &shape) {
+            return Err(wrong_shape(tensor, &shape));
+        }
+        let [rows, columns] = shape;
+        let format = Format::of(tensor.element_type).filter(|format| columns % format.elements() == 0);
+        let format = format.ok_or_else(|| {
+            let element = tensor.element_type;
+            Error::unimplemented(format!("the tensor '{name}' of {element} with rows of {columns} elements"))
+        })?;
+        let ty = format.storage(rows, columns);
+        b.parameter(name, SCOPE, name, &ty);
+        Ok(Weight { name: name.to_owned(), ty, rows, columns, format })
+    }
+
+    /// Reads the stored blocks.
+    pub(super) fn load(&self, b: &mut Builder) -> Value {
+        b.load_global(&self.name, &self.ty)
+    }
+}
+
+/// A vector of `f32`.
+#[derive(Clone, Debug)]
+pub(super) struct Vector {
+    name: String,
+    ty: Type,
+}
+
+impl Vector {
+    /// Declares the parameter of a vector; `None` if the file has none.
+    pub(super) fn optional(b: &mut Builder, file: &GgufFile, name: &str, length: i64) -> Result<Option<Vector>> {
+        let Some(tensor) = find(file, name) else { return Ok(None) };
+        if !has_shape(tensor, &[length]) {
+            return Err(wrong_shape(tensor, &[length]));
+        }
+        if tensor.element_type != ElementType::F32 {
+            return Err(Error::unimplemented(format!("the tensor '{name}' of {}, not F32", tensor.element_type)));
+        }
+        let ty = Type::tensor(&[u64::try_from(length).ok()], Element::F32);
+        b.parameter(name, SCOPE, name, &ty);
+        Ok(Some(Vector { name: name.to_owned(), ty }))
+    }
+
+    /// Declares the parameter of a vector.
+    pub(super) fn declare(b: &mut Builder, file: &GgufFile, name: &str, length: i64) -> Result<Vector> {
+        Vector::optional(b, file, name, length)?.ok_or_else(|| missing(name))
+    }
+
+    /// Reads the elements.
+    pub(super) fn load(&self, b: &mut Builder) -> Value {
+        b.load_global(&self.name, &self.ty)
+    }
+}
