@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "cli")]
 use incarnate_runtime::Result;
 #[cfg(feature = "cli")]
-use incarnate_translator::compiler::Compiled;
+use incarnate_translator::compiler::{Compiled, ModelFormat, gguf};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
@@ -15,10 +15,10 @@ use super::bench::BenchArguments;
 use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
-    arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
-    compile::CompileArguments, convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples,
-    manual::CompletionsArguments, manual::ManArguments, models::CompilerArguments, models::compile_models,
-    parameters::ParametersArguments, translate::TranslateArguments, web::WebArguments,
+    arguments::OfFiles, arguments::ScopedFile, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments,
+    check::CheckArguments, compile::CompileArguments, convert::ConvertArguments, diff::DiffArguments,
+    dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments, models::CompilerArguments,
+    models::compile_models, parameters::ParametersArguments, translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -36,7 +36,7 @@ pub(super) struct CommandLine {
 #[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Compile a model (.onnx, .mlir, .mlirbc) with IREE's compiler.
+    /// Compile a model (.onnx, .gguf, .mlir, .mlirbc) with IREE's compiler.
     #[command(after_help = examples::COMPILE)]
     Compile(CompileArguments),
     /// Call a function and print, write or check its results.
@@ -116,12 +116,27 @@ impl Command {
     }
 
     /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
-    /// result is.
+    /// result is. The weights of GGUF files become parameters of the program that the command runs.
     pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
-        match self.files() {
-            Some((compiler, files)) => compile_models(&compiler, files, prefer),
-            None => Ok(Vec::new()),
+        let Some((compiler, files)) = self.files() else { return Ok(Vec::new()) };
+        let is_gguf = |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(ModelFormat::Gguf)));
+        let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_gguf).collect();
+        let compiled = compile_models(&compiler, files, prefer)?;
+        if let Some(program) = self.program_mut() {
+            // Parameters that the user names come first, and take precedence.
+            let scope = gguf::SCOPE.to_owned();
+            program.parameters.extend(weights.into_iter().map(|path| ScopedFile { scope: scope.clone(), path }));
+        }
+        Ok(compiled)
+    }
+
+    fn program_mut(&mut self) -> Option<&mut ProgramArguments> {
+        match self {
+            Command::Run(of) => Some(&mut of.arguments.call.program),
+            Command::Bench(bench) => Some(&mut bench.of.arguments.call.program),
+            Command::Check(arguments) => Some(&mut arguments.program),
+            _ => None,
         }
     }
 }

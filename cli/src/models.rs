@@ -8,7 +8,9 @@ use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Prefer;
-use incarnate_translator::compiler::{CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Target};
+use incarnate_translator::compiler::{
+    CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Target, gguf,
+};
 use indicatif::ProgressBar;
 
 /// How models are compiled.
@@ -34,6 +36,12 @@ pub(super) struct CompilerArguments {
     /// Take tensors of an ONNX model by name as its outputs, and leave out the nodes behind them.
     #[arg(long = "outputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
     outputs: Vec<String>,
+    /// The positions of a conversation with the language model of a GGUF file; at most 4096 and the model's own by default.
+    #[arg(long, value_name = "N", help_heading = "Models")]
+    context: Option<u64>,
+    /// The conversations that the language model of a GGUF file holds at a time.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Models")]
+    slots: u64,
 }
 
 /// Parses `NAME=N`; a name may have equals signs.
@@ -78,7 +86,8 @@ impl CompilerArguments {
     pub(super) fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
         let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
-        CompileOptions { flags, import, ..target.into() }
+        let language_model = gguf::Options { context: self.context, slots: self.slots };
+        CompileOptions { flags, import, language_model, ..target.into() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files: a header, metadata, a list of tensors, data. Versions 2 and 3; source: ggml's `docs/gguf.md`.
 
 use core::ops::Range;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,6 +26,10 @@ pub struct GgufFile {
     contents: Arc<Contents>,
     metadata: HashMap<String, Value>,
     tensors: Vec<Tensor>,
+    /// The first tensor of each name.
+    names: HashMap<String, usize>,
+    /// The end of the list of tensors.
+    end: usize,
 }
 
 /// A tensor of a file.
@@ -71,10 +76,14 @@ impl GgufFile {
         for number in 0..tensor_count {
             tensors.push(reader.tensor().context(|| format!("tensor {number}"))?);
         }
-        let end = reader.position as u64;
-        let mut file = GgufFile { contents, metadata, tensors };
+        let end = reader.position;
+        let mut names = HashMap::new();
+        for (index, tensor) in tensors.iter().enumerate() {
+            names.entry(tensor.name.clone()).or_insert(index);
+        }
+        let mut file = GgufFile { contents, metadata, tensors, names, end };
         if !file.tensors.is_empty() {
-            let data = end.next_multiple_of(file.alignment()?);
+            let data = (end as u64).next_multiple_of(file.alignment()?);
             file.tensors.iter_mut().for_each(|tensor| tensor.offset = tensor.offset.saturating_add(data));
         }
         Ok(file)
@@ -106,10 +115,24 @@ impl GgufFile {
         &self.contents
     }
 
+    /// Returns the bytes before the data: the metadata and the list of tensors.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED without memory.
+    pub fn header(&self) -> Result<Cow<'_, [u8]>> {
+        self.contents.bytes(0..self.end)
+    }
+
     /// Returns the tensors, in the order of the file.
     #[must_use]
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// Returns the first tensor of a name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.names.get(name).and_then(|index| self.tensors.get(*index))
     }
 
     /// Returns a value of the metadata.

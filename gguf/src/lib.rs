@@ -1,6 +1,7 @@
 //! Reads GGUF, the format of ggml's models, and imports language models as MLIR of core dialects, which IREE's compiler takes with
 //! `--iree-input-type=none`. Weights stay in the file: they are parameters of the module.
 
+mod chunked;
 mod element_type;
 mod file;
 #[cfg(feature = "import")]
@@ -14,7 +15,7 @@ mod tests;
 pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
 #[cfg(feature = "import")]
-pub use import::{Imported, Options, SCOPE, import};
+pub use import::{Options, SCOPE, import};
 pub use value::{Array, Value};
 
 /// Returns a name of a file for a message: without control characters, and not longer than a line.

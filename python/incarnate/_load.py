@@ -37,7 +37,7 @@ def load(
     """Loads a model.
 
     Args:
-        model: The path of a module (.vmfb), or its bytes; or of a model (.onnx, .mlir, .mlirbc), which IREE's compiler compiles unless
+        model: The path of a module (.vmfb), or its bytes; or of a model (.onnx, .gguf, .mlir, .mlirbc), which IREE's compiler compiles unless
             the result is in the user's cache.
         device: The URI of a device, such as "local-task" (all cores, the default) or "local-sync" (the calling thread), or several.
             Models of the same device and number of workers share its threads.
@@ -127,7 +127,7 @@ def compile(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
 ) -> Path:
-    """Compiles a model (.onnx, .mlir, .mlirbc) with IREE's compiler; returns the path of the module.
+    """Compiles a model (.onnx, .gguf, .mlir, .mlirbc) with IREE's compiler; returns the path of the module.
 
     Args:
         model: The model.

@@ -11,7 +11,7 @@ use incarnate_bytecode::{Error, Result, ResultExt};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::compiler::{
-    CompileOptions, Compiled, Compiler, Event, INSTALL, ImportOptions, ModelFormat, Source, Target, files_of,
+    CompileOptions, Compiled, Compiler, Event, INSTALL, ImportOptions, ModelFormat, Source, Target, files_of, gguf,
 };
 use crate::file_error::failed;
 use crate::files::File;
@@ -43,6 +43,7 @@ pub struct Config {
     /// What models are compiled for; portable by default.
     compile_target: Option<Target>,
     import: ImportOptions,
+    language_model: gguf::Options,
 }
 
 /// The files that a translation wrote, and its report.
@@ -203,13 +204,19 @@ impl Config {
         self
     }
 
+    /// Sets the positions of a conversation with the language model of a GGUF file, and the conversations at a time.
+    pub fn conversations(mut self, context: u64, slots: u64) -> Config {
+        self.language_model = gguf::Options { context: Some(context), slots };
+        self
+    }
+
     /// Sets how an ONNX model is imported, all at once.
     pub fn import_options(mut self, options: ImportOptions) -> Config {
         self.import = options;
         self
     }
 
-    /// Translates a module file to `NAME.rs` and the files that it includes. A model (`.onnx`, `.mlir`, `.mlirbc`) is compiled
+    /// Translates a module file to `NAME.rs` and the files that it includes. A model (`.onnx`, `.gguf`, `.mlir`, `.mlirbc`) is compiled
     /// first, by [IREE's compiler](crate::compiler); where there is none, the module `NAME.vmfb` beside the model is taken, which
     /// `incarnate compile NAME.onnx -o NAME.vmfb` writes, with a warning if it was made of another version of the model.
     ///
@@ -281,7 +288,8 @@ impl Config {
             }
         }
         let target = self.compile_target.clone().unwrap_or(Target::Portable);
-        let options = CompileOptions { import: self.import.clone(), ..target.into() };
+        let (import, language_model) = (self.import.clone(), self.language_model.clone());
+        let options = CompileOptions { import, language_model, ..target.into() };
         match find() {
             Ok(compiler) => {
                 let warn = |event| match event {

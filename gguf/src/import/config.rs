@@ -148,7 +148,7 @@ impl Config {
 
 /// The number of rows of the embedding.
 fn vocabulary(file: &GgufFile) -> Result<i64> {
-    let embedding = file.tensors().iter().find(|tensor| tensor.name == "token_embd.weight");
+    let embedding = file.tensor("token_embd.weight");
     let rows = embedding.and_then(|tensor| tensor.shape.first().copied()).filter(|rows| (1..=LARGEST).contains(rows));
     let rows = rows.and_then(|rows| i64::try_from(rows).ok());
     rows.ok_or_else(|| Error::not_found("there is no tensor 'token_embd.weight' with a row for each token"))

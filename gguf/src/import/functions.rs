@@ -1,6 +1,6 @@
 //! The functions of a module.
 
-use incarnate_bytecode::Result;
+use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Place};
@@ -9,7 +9,7 @@ use super::layer::Layer;
 use super::norm::{rms_norm, scaled};
 use super::product::{Rows, embedding, product_of_one};
 use super::rotary::Angles;
-use super::weight::{Vector, Weight, find};
+use super::weight::{Vector, Weight};
 use crate::GgufFile;
 
 /// A model whose parameters are declared.
@@ -28,7 +28,7 @@ struct Model<'a> {
 pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
     let mut b = Builder::new();
     let shape = [config.vocabulary, config.width];
-    let output = find(file, "output.weight").map(|_| Weight::declare(&mut b, file, "output.weight", shape));
+    let output = file.tensor("output.weight").map(|_| Weight::declare(&mut b, file, "output.weight", shape));
     let model = Model {
         config,
         embedding: Weight::declare(&mut b, file, "token_embd.weight", shape)?,
@@ -43,16 +43,17 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
         let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
         let [tokens, position, slot] = [0, 1, 2].map(|index| function.arguments[index]);
         let logits = model.logits(&mut b, tokens, position, slot);
-        let names = [("iree.abi.declaration", declaration(name, config))];
+        let names = [(DECLARATION, declaration(name, config))];
         b.end_function(function, &[logits], &[], &names);
     }
     Ok(b)
 }
 
+/// The names and types of a function's arguments and results.
 fn declaration(name: &str, config: &Config) -> String {
-    let tokens = if name == "decode" { "i32" } else { "tensor<?xi32>" };
-    let token = if name == "decode" { "token" } else { "tokens" };
-    format!("func @{name}({token}: {tokens}, position: i32, slot: i32) -> (logits: tensor<{}xf32>)", config.vocabulary)
+    let tokens = if name == "decode" { "%token: i32" } else { "%tokens: tensor<?xi32>" };
+    let logits = config.vocabulary;
+    format!("sync func @{name}({tokens}, %position: i32, %slot: i32) -> (%logits: tensor<{logits}xf32>)")
 }
 
 impl Model<'_> {

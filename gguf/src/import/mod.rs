@@ -22,6 +22,10 @@ mod product;
 mod rotary;
 mod weight;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use crate::GgufFile;
@@ -50,21 +54,12 @@ impl Default for Options {
     }
 }
 
-/// A model as MLIR.
-#[derive(Debug)]
-pub struct Imported {
-    /// The text of the module.
-    pub mlir: String,
-}
-
-/// Imports the language model of a file.
+/// Imports the language model of a file as the text of a module.
 ///
 /// # Errors
 /// UNIMPLEMENTED for architectures and element types that are not supported; INVALID_ARGUMENT and NOT_FOUND for metadata and
 /// tensors that are not those of the architecture.
-pub fn import(file: &GgufFile, options: &Options) -> Result<Imported> {
+pub fn import(file: &GgufFile, options: &Options) -> Result<String> {
     let config = Config::of(file, options).context(|| "metadata")?;
-    functions::import(file, &config)
-        .and_then(|b| b.finish().map_err(|error| Error::internal(error.to_string())))
-        .map(|mlir| Imported { mlir })
+    functions::import(file, &config).and_then(|b| b.finish().map_err(|error| Error::internal(error.to_string())))
 }

@@ -17,11 +17,6 @@ pub(super) struct Weight {
     pub(super) format: Format,
 }
 
-/// Finds a tensor of a file.
-pub(super) fn find<'a>(file: &'a GgufFile, name: &str) -> Option<&'a Tensor> {
-    file.tensors().iter().find(|tensor| tensor.name == name)
-}
-
 fn missing(name: &str) -> Error {
     Error::not_found(format!("the file has no tensor '{name}'"))
 }
@@ -41,7 +36,7 @@ fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
 impl Weight {
     /// Declares the parameter of a matrix.
     pub(super) fn declare(b: &mut Builder, file: &GgufFile, name: &str, shape: [i64; 2]) -> Result<Weight> {
-        let tensor = find(file, name).ok_or_else(|| missing(name))?;
+        let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
         if !has_shape(tensor, &shape) {
             return Err(wrong_shape(tensor, &shape));
         }
@@ -72,7 +67,7 @@ pub(super) struct Vector {
 impl Vector {
     /// Declares the parameter of a vector; `None` if the file has none.
     pub(super) fn optional(b: &mut Builder, file: &GgufFile, name: &str, length: i64) -> Result<Option<Vector>> {
-        let Some(tensor) = find(file, name) else { return Ok(None) };
+        let Some(tensor) = file.tensor(name) else { return Ok(None) };
         if !has_shape(tensor, &[length]) {
             return Err(wrong_shape(tensor, &[length]));
         }

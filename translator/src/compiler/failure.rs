@@ -163,7 +163,7 @@ fn reasons<'t>(messages: &[Message<'t>]) -> impl Iterator<Item = &'t str> {
 fn of_line(line: &str, subject: &Subject<'_>) -> Error {
     let verbatim = || Error::invalid_argument(format!("{PROGRAM}: {}", shortened(line, SHOWN_OF_MESSAGE)));
     let Some((location, message)) = line.split_once(": error: ") else { return verbatim() };
-    if let Some(node) = import::node_of(location).filter(|_| subject.format == ModelFormat::Onnx) {
+    if let Some(node) = import::node_of(location).filter(|_| subject.format.is_imported()) {
         let message = shortened(message, SHOWN_OF_MESSAGE);
         return Error::invalid_argument(format!("the node `{node}`: {PROGRAM}: {message}{}", fixing(subject.dynamic)));
     }

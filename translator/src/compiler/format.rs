@@ -13,6 +13,8 @@ use super::with_path;
 pub enum ModelFormat {
     /// A model of ONNX, a protocol buffer.
     Onnx,
+    /// A language model of ggml.
+    Gguf,
     /// MLIR as text: StableHLO, TOSA, torch, linalg or another dialect that IREE reads.
     Mlir,
     /// MLIR as bytecode.
@@ -20,7 +22,9 @@ pub enum ModelFormat {
 }
 
 /// The first bytes of MLIR bytecode.
-const MLIR_BYTECODE: &[u8] = b"ML\xEFR";
+const MLIR_BYTECODE: &[u8; 4] = b"ML\xEFR";
+/// The first bytes of GGUF files.
+const GGUF: &[u8; 4] = b"GGUF";
 
 impl ModelFormat {
     /// Returns the format of a file, by its first bytes or the extension of its name; `None` for any other file, such as a
@@ -35,12 +39,21 @@ impl ModelFormat {
         if first == MLIR_BYTECODE {
             return Ok(Some(ModelFormat::MlirBytecode));
         }
+        if first == GGUF {
+            return Ok(Some(ModelFormat::Gguf));
+        }
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         Ok(match extension.to_ascii_lowercase().as_str() {
             "onnx" => Some(ModelFormat::Onnx),
             "mlir" => Some(ModelFormat::Mlir),
+            "gguf" => Some(ModelFormat::Gguf),
             _ => None,
         })
+    }
+
+    /// Whether a model is imported as MLIR before the compiler reads it.
+    pub(super) fn is_imported(self) -> bool {
+        matches!(self, ModelFormat::Onnx | ModelFormat::Gguf)
     }
 }
 
@@ -49,7 +62,7 @@ pub(super) fn explain_refused(path: &Path, error: Error) -> Error {
     let Ok(contents) = Contents::read(path) else { return error };
     let start = contents.bytes(0..contents.length().min(KIND_BYTES)).unwrap_or_default();
     // A text may be a model with an error, and an ONNX model may be damaged.
-    let kind = kind_of(&start).filter(|kind| !["text", "ONNX", "MLIR"].iter().any(|word| kind.contains(word)));
+    let kind = kind_of(&start).filter(|kind| !["text", "ONNX", "MLIR", "GGUF"].iter().any(|word| kind.contains(word)));
     let kind =
         kind.or_else(|| Archive::new(Arc::new(contents)).is_ok().then_some("a module, which is compiled already"));
     kind.map_or(error, |kind| Error::invalid_argument(format!("this is not a model but {kind}")))

@@ -1,10 +1,11 @@
-//! ONNX models, which are imported as MLIR before IREE's compiler reads them.
+//! Models that are imported as MLIR before IREE's compiler reads them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::{Result, ResultExt as _};
+use incarnate_gguf::GgufFile;
 use incarnate_onnx::{Model, Options, import};
 
 use super::cache::Scratch;
@@ -12,6 +13,9 @@ use super::with_path;
 
 /// Beyond this number of bytes, the compiler does not take a parameter as a constant of the module: all are below.
 const LARGEST: u64 = 1 << 40;
+
+/// The compiler's flag for MLIR of core dialects.
+const CORE_DIALECTS: &str = "--iree-input-type=none";
 
 /// A model as MLIR, and the compiler's flags for it.
 #[derive(Debug)]
@@ -22,22 +26,21 @@ pub(super) struct ImportedModel {
     pub(super) dynamic: Vec<String>,
 }
 
-/// Imports a model into a folder: its MLIR, and a file of its weights, which become constants of the module. Weights that are written to
+/// Imports an ONNX model into a folder: its MLIR, and a file of its weights, which become constants of the module. Weights that are written to
 /// a file that is named are parameters of the program.
 ///
 /// # Errors
 /// Errors of reading the model, with all nodes that are not supported.
-pub(super) fn imported(
+pub(super) fn imported_onnx(
     scratch: &Scratch,
     model: &Path,
     options: &Options,
     outside: Option<&Path>,
 ) -> Result<ImportedModel> {
     let imported = import(&Model::open(model)?, options)?;
-    let name = model.file_stem().unwrap_or(OsStr::new("model")).to_string_lossy();
-    let mlir = scratch.path(&format!("{name}.mlir"));
+    let mlir = mlir_path(scratch, model);
     with_path(fs::write(&mlir, &imported.mlir), "writing", &mlir)?;
-    let mut flags = vec!["--iree-input-type=none".to_owned()];
+    let mut flags = vec![CORE_DIALECTS.to_owned()];
     if imported.has_weights() || outside.is_some() {
         let weights = outside.map_or_else(|| scratch.path("weights.safetensors"), Path::to_owned);
         let file = with_path(File::create(&weights), "writing", &weights)?;
@@ -49,6 +52,27 @@ pub(super) fn imported(
         flags.push(format!("--iree-parameter-import-maximum-size={LARGEST}"));
     }
     Ok(ImportedModel { mlir, flags, dynamic: imported.dynamic })
+}
+
+/// Imports a language model into a folder. Its weights are parameters of the program.
+///
+/// # Errors
+/// Errors of reading the model; those of parts that are not supported.
+pub(super) fn imported_gguf(
+    scratch: &Scratch,
+    model: &Path,
+    options: &incarnate_gguf::Options,
+) -> Result<ImportedModel> {
+    let text = incarnate_gguf::import(&GgufFile::open(model)?, options)?;
+    let mlir = mlir_path(scratch, model);
+    with_path(fs::write(&mlir, text), "writing", &mlir)?;
+    Ok(ImportedModel { mlir, flags: vec![CORE_DIALECTS.to_owned()], dynamic: Vec::new() })
+}
+
+/// Returns the path of the text that is made of a model, whose name is that of the module.
+fn mlir_path(scratch: &Scratch, model: &Path) -> PathBuf {
+    let name = model.file_stem().unwrap_or(OsStr::new("model")).to_string_lossy();
+    scratch.path(&format!("{name}.mlir"))
 }
 
 /// Returns the files beside a model that have its weights; none if the model cannot be read, which its import says.

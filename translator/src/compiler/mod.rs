@@ -1,7 +1,8 @@
 //! IREE's compiler: from a model to a module.
 //!
 //! `iree-compile` is a program of the Python package `iree-base-compiler`. It is found and run here; what it compiles is kept in the user's
-//! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models are [imported](incarnate_onnx) first.
+//! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models and GGUF files are
+//! imported first: [`incarnate_onnx`], [`incarnate_gguf`].
 
 mod cache;
 mod casts;
@@ -37,6 +38,7 @@ use process::{as_argument, in_path, run};
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
+pub use incarnate_gguf as gguf;
 pub use incarnate_onnx as onnx;
 pub use incarnate_onnx::Options as ImportOptions;
 pub use source::Source;
@@ -71,6 +73,8 @@ pub struct CompileOptions {
     pub flags: Vec<String>,
     /// How an ONNX model is imported.
     pub import: ImportOptions,
+    /// How a GGUF file is imported.
+    pub language_model: gguf::Options,
     /// A file that the weights of an ONNX model are written to, as safetensors. The module has no weights then: they are its
     /// parameters, of the scope [`onnx::SCOPE`].
     pub weights: Option<PathBuf>,
@@ -78,7 +82,13 @@ pub struct CompileOptions {
 
 impl From<Target> for CompileOptions {
     fn from(target: Target) -> CompileOptions {
-        CompileOptions { target, flags: Vec::new(), import: ImportOptions::default(), weights: None }
+        CompileOptions {
+            target,
+            flags: Vec::new(),
+            import: ImportOptions::default(),
+            language_model: gguf::Options::default(),
+            weights: None,
+        }
     }
 }
 
@@ -144,6 +154,7 @@ struct Job<'a> {
     /// The flags of the target and those of the user.
     arguments: &'a [String],
     import: &'a ImportOptions,
+    language_model: &'a gguf::Options,
     weights: Option<&'a Path>,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
@@ -182,9 +193,9 @@ impl Compiler {
     /// INVALID_ARGUMENT if the file is not a model; the compiler's first error as INVALID_ARGUMENT, with the line of the model
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
-        let CompileOptions { target, flags, import, weights } = options;
+        let CompileOptions { target, flags, import, language_model, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
-            Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
+            Error::invalid_argument(format!("'{}' is not a model: .onnx, .gguf, .mlir or .mlirbc", model.display()))
         })?;
         let is_onnx = format == ModelFormat::Onnx;
         if !is_onnx && (weights.is_some() || *import != ImportOptions::default()) {
@@ -193,12 +204,19 @@ impl Compiler {
                 model.display()
             )));
         }
+        if format != ModelFormat::Gguf && *language_model != gguf::Options::default() {
+            return Err(Error::invalid_argument(format!(
+                "'{}' is no GGUF file, and --context and --slots are for the import of those: leave them out",
+                model.display()
+            )));
+        }
         let import = &ImportOptions { is_portable: is_onnx && *target == Target::Portable, ..import.clone() };
         let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
         let names_files = weights.is_some()
             || key::flags_name_files(flags)
-            || !is_onnx && with_path(key::model_names_files(model), "reading", model)?;
-        let job = Job { model, format, arguments: &arguments, import, weights: weights.as_deref(), names_files };
+            || !format.is_imported() && with_path(key::model_names_files(model), "reading", model)?;
+        let weights = weights.as_deref();
+        let job = Job { model, format, arguments: &arguments, import, language_model, weights, names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
@@ -211,6 +229,9 @@ impl Compiler {
         let mut keyed = arguments.clone();
         if *import != ImportOptions::default() {
             keyed.push(format!("{import:?}"));
+        }
+        if *language_model != gguf::Options::default() {
+            keyed.push(format!("{language_model:?}"));
         }
         let current_key = || Inputs::new(name, &keyed, &programs).key(model);
         let key = current_key()?;
@@ -253,7 +274,8 @@ impl Compiler {
         let output = scratch.path("model.vmfb");
         let mut arguments = job.arguments.to_vec();
         let imported = match job.format {
-            ModelFormat::Onnx => Some(import::imported(scratch, job.model, job.import, job.weights)?),
+            ModelFormat::Onnx => Some(import::imported_onnx(scratch, job.model, job.import, job.weights)?),
+            ModelFormat::Gguf => Some(import::imported_gguf(scratch, job.model, job.language_model)?),
             ModelFormat::Mlir | ModelFormat::MlirBytecode => None,
         };
         let generated = match &imported {
@@ -275,7 +297,7 @@ impl Compiler {
             arguments.pop();
         }
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
-        if failure::is_refusal(&done) && job.format != ModelFormat::Onnx && source.path() != job.model {
+        if failure::is_refusal(&done) && !job.format.is_imported() && source.path() != job.model {
             // The changes are no reason to fail, and errors are about the model as it is. So a model that the compiler refuses for
             // another reason is compiled twice.
             source = Input::Model(job.model.to_owned());
@@ -311,7 +333,7 @@ impl Compiler {
 
     /// Writes a model as core dialects with [conversions that cut](casts); `None` if there is nothing to change.
     fn with_cut_conversions(&self, scratch: &Scratch, source: &Input, job: &Job<'_>) -> Option<PathBuf> {
-        let is_wanted = job.format != ModelFormat::Onnx
+        let is_wanted = !job.format.is_imported()
             && casts::rounds(job.arguments)
             && !job.arguments.iter().any(|argument| argument.starts_with("--compile-"))
             && casts::may_convert(source.path()).unwrap_or(false);
@@ -333,7 +355,8 @@ impl Compiler {
         let path = scratch.path(&format!("{}.mlir", model.file_stem()?.to_string_lossy()));
         let text = match job.format {
             ModelFormat::MlirBytecode => self.printed(scratch, model)?,
-            ModelFormat::Mlir | ModelFormat::Onnx => fs::read(model).ok()?,
+            ModelFormat::Mlir => fs::read(model).ok()?,
+            ModelFormat::Onnx | ModelFormat::Gguf => return None,
         };
         let prepared = Prepared::of(&text)?;
         let mut file = BufWriter::new(File::create(&path).ok()?);
@@ -378,7 +401,7 @@ impl Input {
     fn generated(path: PathBuf, job: &Job<'_>) -> Input {
         match (job.names_files, job.format) {
             (false, _) => Input::InFolder(path),
-            (true, ModelFormat::Onnx) => Input::Model(path),
+            (true, ModelFormat::Onnx | ModelFormat::Gguf) => Input::Model(path),
             (true, ModelFormat::Mlir | ModelFormat::MlirBytecode) => Input::Piped(path),
         }
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::Result;
+use incarnate_gguf::GgufFile;
 
 use super::hash::Hash;
 use super::{ModelFormat, import, with_path};
@@ -62,12 +63,17 @@ pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the hash of the contents of a model with its weights.
+/// Returns the hash of what a module is made of: the contents of a model with its weights, or the header of a GGUF file, whose weights are
+/// parameters of the module.
 ///
 /// # Errors
 /// Errors of reading the files.
 pub(super) fn hash_of(model: &Path) -> Result<String> {
     let mut hash = Hash::default();
+    if ModelFormat::of(model)? == Some(ModelFormat::Gguf) {
+        hash.part(&GgufFile::open(model)?.header()?);
+        return Ok(hash.finish());
+    }
     for path in files_of(model)? {
         with_path(hash.file(&path), "reading", &path)?;
     }
