@@ -210,15 +210,20 @@ impl Reader<'_> {
         self.of_half(bits)
     }
 
-    /// Converts the bits of an `f16`, except infinities and NaN: by the exponent's bias, in a way that is right for subnormal numbers,
-    /// as VMVX has no floats of 16 bits.
+    /// Converts the bits of an `f16`, except infinities and NaN, as VMVX has no floats of 16 bits. Subnormal ones are integers times a power of
+    /// two: machine code takes subnormal numbers of 32 bits as 0.
     fn of_half(&mut self, bits: Value) -> Value {
         let (magnitude, sign) = (self.and(bits, 0x7FFF), self.and(bits, 0x8000));
-        let (magnitude, sign) = (self.left(magnitude, 13), self.left(sign, 16));
-        let magnitude = self.b.bitcast(magnitude, Element::F32);
-        let bias = self.b.float(2f64.powi(112), Element::F32);
-        let magnitude = self.b.mulf(magnitude, bias);
-        let magnitude = self.b.bitcast(magnitude, Element::I32);
+        let (shifted, sign) = (self.left(magnitude, 13), self.left(sign, 16));
+        // The difference of the exponents' biases.
+        let bias = self.int(112 << 23);
+        let normal = self.b.addi(shifted, bias);
+        let (small, unit) = (self.float_of(magnitude), self.b.float(2f64.powi(-24), Element::F32));
+        let small = self.b.mulf(small, unit);
+        let small = self.b.bitcast(small, Element::I32);
+        let least = self.int(0x400);
+        let is_small = self.b.cmpi(IntPredicate::SignedLess, magnitude, least);
+        let magnitude = self.b.select(is_small, small, normal);
         let bits = self.b.ori(magnitude, sign);
         self.b.bitcast(bits, Element::F32)
     }
