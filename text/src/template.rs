@@ -1,0 +1,208 @@
+//! Chat templates: messages as the text that a model was trained on.
+
+use std::borrow::Cow;
+use std::io;
+
+use incarnate_bytecode::{Error, Result, ResultExt as _};
+use incarnate_gguf::GgufFile;
+use jiff::Timestamp;
+use jiff::fmt::strtime;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Kwargs;
+use minijinja::{Environment, ErrorKind, Value, context};
+
+use crate::{metadata, shown};
+
+const TEMPLATE_KEY: &str = "tokenizer.chat_template";
+/// The name of the template in its environment.
+const NAME: &str = "chat";
+/// Most bytes of a template. The longest published ones have about 20 kB.
+const MAXIMUM_SOURCE: usize = 1 << 18;
+/// Most bytes of a rendered prompt.
+const MAXIMUM_OUTPUT: usize = 1 << 24;
+/// Fuel of a rendering: a unit for each instruction, and for each 64 bytes of data.
+const FUEL: u64 = 2_000_000;
+/// Most bytes of a format of `strftime_now`.
+const MAXIMUM_FORMAT: usize = 256;
+
+/// A message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks: `system`, `user` or `assistant`, and what else a template knows.
+    pub role: String,
+    /// The text.
+    pub content: String,
+}
+
+impl Message {
+    /// Returns a message.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
+        Message { role: role.into(), content: content.into() }
+    }
+}
+
+/// The chat template of a model, in Jinja, with the functions and the methods of Python's types that such templates use.
+///
+/// A rendering is bounded in time and memory, whatever the template does.
+///
+/// ```
+/// use incarnate_text::{ChatTemplate, Message};
+///
+/// let source = "{{ bos_token }}{% for message in messages %}<{{ message.role }}>{{ message.content.strip() }}\n{% endfor %}";
+/// let template = ChatTemplate::new(source, "<s>", "</s>")?;
+/// assert_eq!(template.render(&[Message::new("user", " Hello! ")], false)?, "<s><user>Hello!\n");
+/// # Ok::<(), incarnate_bytecode::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    begin: String,
+    end: String,
+}
+
+impl ChatTemplate {
+    /// Reads the template of a model, and the texts of the tokens that begin and end a text.
+    ///
+    /// # Errors
+    /// NOT_FOUND if the model has no template; the errors of [`ChatTemplate::new`]; OUT_OF_RANGE and INVALID_ARGUMENT for damaged metadata.
+    pub fn from_gguf(file: &GgufFile) -> Result<ChatTemplate> {
+        let source = metadata::text(file, TEMPLATE_KEY)?
+            .ok_or_else(|| Error::not_found(format!("the metadata has no '{TEMPLATE_KEY}'")))?;
+        let tokens = metadata::tokens(file)?;
+        let text = |name: &str| -> Result<&str> {
+            let token = metadata::token(file, &format!("tokenizer.ggml.{name}_token_id"), tokens.len())?;
+            Ok(token.and_then(|token| tokens.get(token as usize)).map_or("", String::as_str))
+        };
+        ChatTemplate::new(source, text("bos")?, text("eos")?)
+    }
+
+    /// Compiles a template. `begin` is its variable `bos_token`, `end` is `eos_token`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a template that cannot be parsed, RESOURCE_EXHAUSTED for one that is too long.
+    pub fn new(source: &str, begin: &str, end: &str) -> Result<ChatTemplate> {
+        let length = source.len();
+        if length > MAXIMUM_SOURCE {
+            return Err(Error::resource_exhausted(format!(
+                "the template has {length} bytes, which exceed the limit of {MAXIMUM_SOURCE}"
+            )))
+            .context(|| "chat template");
+        }
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL));
+        // The settings of the Python package transformers, which templates are written for.
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|error| converted(&error))?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", raise_exception);
+        environment.add_function("strftime_now", strftime_now);
+        environment.add_filter("tojson", tojson);
+        environment
+            .add_template_owned(NAME, source.to_owned())
+            .map_err(|error| converted(&error))
+            .context(|| "chat template")?;
+        Ok(ChatTemplate { environment, begin: begin.to_owned(), end: end.to_owned() })
+    }
+
+    /// Returns the text of a conversation, in which special tokens stand as text. `add_generation_prompt` adds the start of an answer.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT with the message of a template that calls `raise_exception`, or for an operation that fails; UNIMPLEMENTED for a filter,
+    /// a function or a method that is unknown; RESOURCE_EXHAUSTED if the rendering takes too long or too much memory.
+    pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
+        self.rendered(messages, add_generation_prompt).context(|| "chat template")
+    }
+
+    fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
+        let message =
+            |message: &Message| context! { role => message.role.as_str(), content => message.content.as_str() };
+        let variables = context! {
+            messages => messages.iter().map(message).collect::<Vec<Value>>(),
+            add_generation_prompt => add_generation_prompt,
+            bos_token => self.begin.as_str(),
+            eos_token => self.end.as_str(),
+            // Templates compare these with none.
+            tools => (),
+            documents => (),
+        };
+        let mut prompt = Prompt(Vec::new());
+        let template = self.environment.get_template(NAME).map_err(|error| converted(&error))?;
+        template.render_captured_to(variables, &mut prompt).map_err(|error| converted(&error))?;
+        String::from_utf8(prompt.0).map_err(|_| Error::internal("the rendered text is not UTF-8"))
+    }
+}
+
+/// The output of a rendering.
+struct Prompt(Vec<u8>);
+
+impl io::Write for Prompt {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAXIMUM_OUTPUT {
+            return Err(io::Error::other(format!("the output exceeds {MAXIMUM_OUTPUT} bytes")));
+        }
+        self.0.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn converted(error: &minijinja::Error) -> Error {
+    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    let detail = error.detail().map(|detail| format!(": {}", shown(detail))).unwrap_or_default();
+    let message = format!("{line}{}{detail}", error.kind());
+    match error.kind() {
+        ErrorKind::OutOfFuel | ErrorKind::WriteFailure => Error::resource_exhausted(message),
+        ErrorKind::UnknownFilter | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod | ErrorKind::UnknownTest => {
+            Error::unimplemented(message)
+        }
+        _ => Error::invalid_argument(message),
+    }
+}
+
+fn raise_exception(message: Cow<'_, str>) -> Result<Value, minijinja::Error> {
+    Err(minijinja::Error::new(ErrorKind::InvalidOperation, message.into_owned()))
+}
+
+/// Formats the time of day, in UTC.
+fn strftime_now(format: Cow<'_, str>) -> Result<String, minijinja::Error> {
+    if format.len() > MAXIMUM_FORMAT {
+        return Err(minijinja::Error::new(
+            ErrorKind::InvalidOperation,
+            format!("the format of strftime_now exceeds {MAXIMUM_FORMAT} bytes"),
+        ));
+    }
+    strtime::format(format.as_bytes(), Timestamp::now())
+        .map_err(|error| minijinja::Error::new(ErrorKind::InvalidOperation, error.to_string()))
+}
+
+/// Converts a value to JSON as Python does: without the escapes for HTML of the built-in filter.
+fn tojson(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, minijinja::Error> {
+    // An option of Python's. The text is never escaped to ASCII.
+    let _: Option<bool> = options.get("ensure_ascii")?;
+    let indent = match indent {
+        Some(indent) => Some(indent),
+        None => options.get("indent")?,
+    };
+    options.assert_all_used()?;
+    let escaped = minijinja::filters::tojson(value, indent, Kwargs::from_iter::<[(&str, Value); 0]>([]))?;
+    let mut rest = escaped.as_str().unwrap_or_default();
+    let mut json = String::new();
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        json.push_str(before);
+        let html = [("\\u003c", "<"), ("\\u003e", ">"), ("\\u0026", "&"), ("\\u0027", "'")];
+        let found = html.iter().find_map(|(text, character)| Some((escape.strip_prefix(text)?, *character)));
+        let (behind, text) = found.unwrap_or_else(|| {
+            // A backslash and the character behind it, which may be a backslash.
+            let (pair, behind) = escape.split_at(escape.len().min(2));
+            (behind, pair)
+        });
+        json.push_str(text);
+        rest = behind;
+    }
+    json.push_str(rest);
+    Ok(Value::from(json))
+}

@@ -1,0 +1,144 @@
+//! Byte-level BPE, the model `gpt2`: words are UTF-8 bytes, which merges join in the order of their ranks.
+
+use std::collections::{HashMap, HashSet};
+
+use incarnate_bytecode::{Error, Result};
+use incarnate_gguf::GgufFile;
+use tokenizers::models::bpe::{BPE, BpeBuilder, Merges, Vocab};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::{Model as _, OffsetType, PreTokenizedString, PreTokenizer as _, SplitDelimiterBehavior};
+
+use super::pre_tokenizer::PreTokenizer;
+use super::vocabulary::Vocabulary;
+use crate::{metadata, shown};
+
+const MERGES_KEY: &str = "tokenizer.ggml.merges";
+
+pub(super) struct ByteLevelBpe {
+    splits: Vec<Split>,
+    byte_level: ByteLevel,
+    model: BPE,
+    /// The token of each byte that has one.
+    bytes: Vec<Option<u32>>,
+}
+
+impl core::fmt::Debug for ByteLevelBpe {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ByteLevelBpe").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl ByteLevelBpe {
+    pub(super) fn read(file: &GgufFile, vocabulary: &Vocabulary, pre: PreTokenizer) -> Result<ByteLevelBpe> {
+        let plain = vocabulary.plain();
+        let merges = merges(file, vocabulary, &plain)?;
+        let bytes =
+            (0..=255).map(|byte| plain.get(character(byte).encode_utf8(&mut [0; 4]) as &str).copied()).collect();
+        let vocab: Vocab = plain.into_iter().map(|(text, number)| (text.to_owned(), number)).collect();
+        let model = BpeBuilder::new()
+            .vocab_and_merges(vocab, merges)
+            .ignore_merges(pre.ignores_merges)
+            // The cache of a model would stay in each thread that used it.
+            .cache_capacity(0)
+            .build()
+            .map_err(|error| Error::invalid_argument(shown(&error.to_string())))?;
+        let split = |pattern: &&str| {
+            Split::new(SplitPattern::Regex((*pattern).to_owned()), SplitDelimiterBehavior::Isolated, false)
+                .map_err(|error| Error::internal(error.to_string()))
+        };
+        let splits = pre.patterns.iter().map(split).collect::<Result<_>>()?;
+        Ok(ByteLevelBpe { splits, byte_level: ByteLevel::new(false, false, false), model, bytes })
+    }
+
+    /// Appends the tokens of a text without special tokens.
+    pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) {
+        match self.words(text) {
+            Ok(encoded) => tokens.extend(encoded),
+            // The model has errors for unknown characters, of which bytes have none; the text is not lost even so.
+            Err(_) => {
+                tokens.extend(text.bytes().filter_map(|byte| self.bytes.get(usize::from(byte)).copied().flatten()))
+            }
+        }
+    }
+
+    fn words(&self, text: &str) -> tokenizers::Result<Vec<u32>> {
+        let mut words = PreTokenizedString::from(text);
+        for split in &self.splits {
+            split.pre_tokenize(&mut words)?;
+        }
+        self.byte_level.pre_tokenize(&mut words)?;
+        words.tokenize(|word| self.model.tokenize(word.get()))?;
+        Ok(words.into_encoding(None, 0, OffsetType::None)?.get_ids().to_vec())
+    }
+}
+
+/// Reads merges, first rank first. A merge must name tokens; those of special tokens are left out.
+fn merges(file: &GgufFile, vocabulary: &Vocabulary, plain: &HashMap<&str, u32>) -> Result<Merges> {
+    let Some(lines) = metadata::texts(file, MERGES_KEY, metadata::MAXIMUM_MERGES)? else {
+        return Err(Error::not_found(format!("the metadata has no '{MERGES_KEY}'")));
+    };
+    let all: HashSet<&str> = vocabulary.tokens.iter().map(String::as_str).collect();
+    // Of equal merges the first counts, and the builder would take the last.
+    let mut seen = HashSet::new();
+    let mut merges = Merges::new();
+    for (index, line) in lines.into_iter().enumerate() {
+        // The first character may be a space in a vocabulary that is not of bytes.
+        let separator = line.char_indices().skip(1).find(|(_, character)| *character == ' ');
+        let sides = separator.and_then(|(at, _)| Some((line.get(..at)?, line.get(at + 1..)?)));
+        let Some((left, right)) = sides.filter(|(_, right)| !right.is_empty()) else {
+            return Err(Error::invalid_argument(format!("merge {index} is not two tokens: '{}'", shown(&line))));
+        };
+        let whole = [left, right].concat();
+        let parts = [left, right, &whole];
+        if let Some(missing) = parts.iter().find(|part| !all.contains(**part)) {
+            return Err(Error::invalid_argument(format!(
+                "merge {index} names '{}', which is no token",
+                shown(missing)
+            )));
+        }
+        let numbers = parts.map(|part| plain.get(part).copied());
+        if let [Some(left_number), Some(right_number), Some(_)] = numbers
+            && seen.insert((left_number, right_number))
+        {
+            merges.push((left.to_owned(), right.to_owned()));
+        }
+    }
+    Ok(merges)
+}
+
+/// Returns the bytes of a token: its characters stand for bytes.
+pub(super) fn piece(token: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for character in token.chars() {
+        match byte(character) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+    bytes
+}
+
+/// Bytes that stand for themselves. Source: `bytes_to_unicode` of GPT-2's `encoder.py`.
+fn is_direct(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF)
+}
+
+/// Returns the character that stands for a byte: the other bytes are those from U+0100.
+fn character(byte: u8) -> char {
+    match is_direct(byte) {
+        true => char::from(byte),
+        false => {
+            let before = (0..byte).filter(|byte| !is_direct(*byte)).count();
+            char::from_u32(256 + before as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
+    }
+}
+
+/// Returns the byte that a character stands for.
+fn byte(character: char) -> Option<u8> {
+    match u32::from(character) {
+        number @ 0..256 => u8::try_from(number).ok().filter(|byte| is_direct(*byte)),
+        number => (0..=255).filter(|byte| !is_direct(*byte)).nth(number as usize - 256),
+    }
+}

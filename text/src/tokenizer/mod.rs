@@ -1,0 +1,227 @@
+//! Tokenizers: text to tokens and back, as the metadata of a GGUF file describes it.
+
+mod byte_level;
+mod decoder;
+mod pre_tokenizer;
+mod sentence_piece;
+mod vocabulary;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use byte_level::ByteLevelBpe;
+pub use decoder::Decoder;
+use decoder::Pieces;
+use incarnate_bytecode::{Error, Result, ResultExt as _};
+use incarnate_gguf::GgufFile;
+use sentence_piece::SentencePiece;
+use vocabulary::{Kind, MARK, SpecialTokens, Vocabulary};
+
+use crate::{metadata, shown};
+
+/// Control tokens that end a turn or a text. Files of some models name only one of theirs in the metadata.
+/// Source: `special_eog_ids` in llama.cpp's `src/llama-vocab.cpp`.
+const ENDS: [&str; 9] = [
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
+];
+
+/// Turns text into tokens, and tokens into text.
+#[derive(Debug)]
+pub struct Tokenizer {
+    model: Model,
+    special: SpecialTokens,
+    kinds: Vec<Kind>,
+    pieces: Arc<Pieces>,
+    begin: Option<u32>,
+    ends: Vec<u32>,
+    adds_begin: bool,
+}
+
+#[derive(Debug)]
+enum Model {
+    ByteLevel(Box<ByteLevelBpe>),
+    SentencePiece(Box<SentencePiece>),
+}
+
+impl Tokenizer {
+    /// Reads the tokenizer of a model.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED for a model or a pre-tokenizer that is not supported, NOT_FOUND without a vocabulary, RESOURCE_EXHAUSTED for a vocabulary that
+    /// exceeds the limits, OUT_OF_RANGE and INVALID_ARGUMENT for damaged metadata.
+    pub fn from_gguf(file: &GgufFile) -> Result<Tokenizer> {
+        Self::read(file).context(|| "tokenizer")
+    }
+
+    fn read(file: &GgufFile) -> Result<Tokenizer> {
+        let name = metadata::text(file, "tokenizer.ggml.model")?
+            .ok_or_else(|| Error::not_found("the metadata has no 'tokenizer.ggml.model'"))?;
+        let is_byte_level = match name {
+            "gpt2" => true,
+            "llama" => false,
+            _ => return Err(Error::unimplemented(format!("model '{}'; supported are gpt2 and llama", shown(name)))),
+        };
+        let vocabulary = Vocabulary::read(file)?;
+        let (model, adds_begin) = match is_byte_level {
+            true => {
+                let name = metadata::text(file, "tokenizer.ggml.pre")?.unwrap_or("default");
+                let pre = pre_tokenizer::of_name(name)
+                    .ok_or_else(|| Error::unimplemented(format!("pre-tokenizer '{}'", shown(name))))?;
+                (Model::ByteLevel(Box::new(ByteLevelBpe::read(file, &vocabulary, pre)?)), pre.adds_begin)
+            }
+            false => {
+                let adds_space = metadata::flag(file, "tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+                (Model::SentencePiece(Box::new(SentencePiece::read(file, &vocabulary, adds_space)?)), true)
+            }
+        };
+        let mut pieces = Pieces::default();
+        for (_, text, kind) in vocabulary.iter() {
+            pieces.push(&match kind {
+                Kind::Control | Kind::Unknown => Vec::new(),
+                Kind::UserDefined if is_byte_level => text.as_bytes().to_vec(),
+                _ if is_byte_level => byte_level::piece(text),
+                _ => sentence_piece::piece(text, kind),
+            });
+        }
+        // Numbers of SentencePiece's defaults, for files that do not name them.
+        let default = |number: u32| (!is_byte_level && (number as usize) < vocabulary.tokens.len()).then_some(number);
+        let token =
+            |name: &str| metadata::token(file, &format!("tokenizer.ggml.{name}_token_id"), vocabulary.tokens.len());
+        let begin = token("bos")?.or_else(|| default(1));
+        let mut ends: Vec<u32> =
+            [token("eos")?.or_else(|| default(2)), token("eot")?, token("eom")?].into_iter().flatten().collect();
+        // In vocabularies with a token `<|return|>` that one ends a turn, and `<|end|>` a part of it.
+        let has_return = vocabulary.control("<|return|>").is_some();
+        ends.extend(
+            ENDS.iter().filter(|name| !(has_return && **name == "<|end|>")).filter_map(|name| vocabulary.control(name)),
+        );
+        ends.sort_unstable();
+        ends.dedup();
+        let adds_begin = metadata::flag(file, "tokenizer.ggml.add_bos_token")?.unwrap_or(adds_begin) && begin.is_some();
+        let special = SpecialTokens::new(&vocabulary)?;
+        Ok(Tokenizer { model, special, kinds: vocabulary.kinds, pieces: Arc::new(pieces), begin, ends, adds_begin })
+    }
+
+    /// Returns the number of tokens.
+    #[must_use]
+    pub fn token_count(&self) -> usize {
+        self.pieces.count()
+    }
+
+    /// Returns the token that begins a text, if there is one.
+    #[must_use]
+    pub fn begin(&self) -> Option<u32> {
+        self.begin
+    }
+
+    /// Returns whether a text begins with [`Tokenizer::begin`]. [`Tokenizer::encode`] does not add it; most chat templates contain it.
+    #[must_use]
+    pub fn add_bos(&self) -> bool {
+        self.adds_begin
+    }
+
+    /// Returns the tokens that end a turn or a text, in the order of their numbers.
+    #[must_use]
+    pub fn end_tokens(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// Returns the tokens of a text.
+    ///
+    /// With `parse_special`, as for the text of a chat template, special tokens are recognised by their text, except where
+    /// [`Tokenizer::escape_special`] escaped it. Without it they are ordinary text.
+    #[must_use]
+    pub fn encode(&self, text: &str, parse_special: bool) -> Vec<u32> {
+        let mut tokens = Vec::new();
+        if !parse_special {
+            self.encode_plain(text, &mut tokens);
+            return tokens;
+        }
+        let mut start = 0;
+        for (token, range) in self.special.find(text) {
+            self.encode_unescaped(text.get(start..range.start).unwrap_or_default(), &mut tokens);
+            tokens.push(token);
+            start = range.end;
+        }
+        self.encode_unescaped(text.get(start..).unwrap_or_default(), &mut tokens);
+        tokens
+    }
+
+    fn encode_unescaped(&self, text: &str, tokens: &mut Vec<u32>) {
+        match text.contains(MARK) {
+            true => self.encode_plain(&text.replace(MARK, ""), tokens),
+            false => self.encode_plain(text, tokens),
+        }
+    }
+
+    fn encode_plain(&self, text: &str, tokens: &mut Vec<u32>) {
+        if text.is_empty() {
+            return;
+        }
+        match &self.model {
+            Model::ByteLevel(model) => model.encode(text, tokens),
+            Model::SentencePiece(model) => model.encode(text, tokens),
+        }
+    }
+
+    /// Escapes the special tokens in a text that becomes a part of a prompt, so that [`Tokenizer::encode`] takes them for ordinary text. Users could
+    /// write messages of other roles otherwise.
+    ///
+    /// The characters of a special token are separated by U+FDD0, which `encode` removes. Special tokens of one character cannot be escaped.
+    #[must_use]
+    pub fn escape_special<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        // Escaping a token may leave a shorter one that overlapped it.
+        loop {
+            let mut escaped = String::new();
+            let mut start = 0;
+            for (_, range) in self.special.find(&text) {
+                let token = text.get(range.clone()).unwrap_or_default();
+                if token.chars().nth(1).is_none() {
+                    continue;
+                }
+                escaped.push_str(text.get(start..range.start).unwrap_or_default());
+                escaped.extend(token.chars().flat_map(|character| [character, MARK]));
+                start = range.end;
+            }
+            if start == 0 {
+                return text;
+            }
+            escaped.push_str(text.get(start..).unwrap_or_default());
+            text = Cow::Owned(escaped);
+        }
+    }
+
+    /// Returns a decoder for a text.
+    #[must_use]
+    pub fn decoder(&self) -> Decoder {
+        Decoder::new(Arc::clone(&self.pieces))
+    }
+
+    /// Returns the text of tokens, without the spaces that [`Tokenizer::encode`] added. Special tokens have no text.
+    #[must_use]
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        let adds_space = matches!(&self.model, Model::SentencePiece(model) if model.adds_space());
+        let mut decoder = self.decoder();
+        let mut text = String::new();
+        let mut is_start = true;
+        for token in tokens {
+            let piece = decoder.push(*token);
+            let is_special = self.kinds.get(*token as usize).is_some_and(|kind| kind.is_special());
+            text.push_str(match piece.strip_prefix(' ') {
+                Some(rest) if adds_space && is_start && !is_special => rest,
+                _ => &piece,
+            });
+            is_start = is_special;
+        }
+        text + &decoder.finish()
+    }
+}

@@ -1,0 +1,141 @@
+//! The tokens of a vocabulary, and the special ones among them.
+
+use std::collections::HashMap;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use incarnate_bytecode::{Error, Result};
+use incarnate_gguf::GgufFile;
+
+use crate::{metadata, shown};
+
+/// Most bytes of all special tokens together. Published vocabularies have at most some thousand of them.
+const MAXIMUM_SPECIAL_BYTES: usize = 1 << 20;
+
+/// Keeps the characters of an escaped special token apart. A noncharacter, so that no text contains it.
+pub(super) const MARK: char = '\u{FDD0}';
+
+/// What a token stands for. Source of the numbers: `llama_token_type` of llama.cpp's `llama.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A piece of text.
+    Normal,
+    /// Text that the vocabulary cannot express.
+    Unknown,
+    /// A token without text, such as the end of a turn.
+    Control,
+    /// Text that is one token wherever it is recognised.
+    UserDefined,
+    /// A number that stands for nothing.
+    Unused,
+    /// A byte of a character that no token contains.
+    Byte,
+}
+
+impl Kind {
+    fn of_number(number: i128) -> Option<Kind> {
+        Some(match number {
+            // Files leave the type of ordinary tokens undefined.
+            0 | 1 => Kind::Normal,
+            2 => Kind::Unknown,
+            3 => Kind::Control,
+            4 => Kind::UserDefined,
+            5 => Kind::Unused,
+            6 => Kind::Byte,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the token is recognised as a whole where special tokens are asked for.
+    pub(super) fn is_special(self) -> bool {
+        matches!(self, Kind::Unknown | Kind::Control | Kind::UserDefined)
+    }
+}
+
+/// The tokens of a file, by their numbers.
+#[derive(Debug)]
+pub(super) struct Vocabulary {
+    pub(super) tokens: Vec<String>,
+    pub(super) kinds: Vec<Kind>,
+}
+
+impl Vocabulary {
+    pub(super) fn read(file: &GgufFile) -> Result<Vocabulary> {
+        let tokens = metadata::tokens(file)?;
+        let key = "tokenizer.ggml.token_type";
+        let kinds = match metadata::integers(file, key, metadata::MAXIMUM_TOKENS)? {
+            None => vec![Kind::Normal; tokens.len()],
+            Some(numbers) if numbers.len() != tokens.len() => {
+                return Err(Error::invalid_argument(format!(
+                    "metadata '{key}' has {} elements for {} tokens",
+                    numbers.len(),
+                    tokens.len()
+                )));
+            }
+            Some(numbers) => {
+                let kind = |(index, number)| {
+                    Kind::of_number(number).ok_or_else(|| {
+                        Error::invalid_argument(format!(
+                            "element {index} of metadata '{key}' is the unknown type {number}"
+                        ))
+                    })
+                };
+                numbers.into_iter().enumerate().map(kind).collect::<Result<_>>()?
+            }
+        };
+        Ok(Vocabulary { tokens, kinds })
+    }
+
+    /// Returns the tokens with their numbers and kinds.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
+        (0..).zip(&self.tokens).zip(&self.kinds).map(|((number, text), kind)| (number, text.as_str(), *kind))
+    }
+
+    /// Returns the tokens that text consists of, with their numbers. Of equal tokens the first counts.
+    pub(super) fn plain(&self) -> HashMap<&str, u32> {
+        let mut plain = HashMap::new();
+        for (number, text, kind) in self.iter() {
+            if kind == Kind::Normal && !text.is_empty() {
+                plain.entry(text).or_insert(number);
+            }
+        }
+        plain
+    }
+
+    /// Returns the number of a control token.
+    pub(super) fn control(&self, name: &str) -> Option<u32> {
+        self.iter().find(|(_, text, kind)| *kind == Kind::Control && *text == name).map(|(number, ..)| number)
+    }
+}
+
+/// Finds special tokens in a text.
+#[derive(Debug)]
+pub(super) struct SpecialTokens {
+    automaton: AhoCorasick,
+    /// The number of each pattern of the automaton.
+    numbers: Vec<u32>,
+}
+
+impl SpecialTokens {
+    pub(super) fn new(vocabulary: &Vocabulary) -> Result<SpecialTokens> {
+        // A token with the mark would be found in text that is escaped.
+        let is_found = |text: &str| !text.is_empty() && !text.contains(MARK);
+        let special = || vocabulary.iter().filter(|(_, text, kind)| kind.is_special() && is_found(text));
+        let bytes: usize = special().map(|(_, text, _)| text.len()).sum();
+        if bytes > MAXIMUM_SPECIAL_BYTES {
+            return Err(Error::resource_exhausted(format!(
+                "the special tokens have {bytes} bytes, which exceed the limit of {MAXIMUM_SPECIAL_BYTES}"
+            )));
+        }
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(special().map(|(_, text, _)| text))
+            .map_err(|error| Error::resource_exhausted(format!("special tokens: {}", shown(&error.to_string()))))?;
+        Ok(SpecialTokens { automaton, numbers: special().map(|(number, ..)| number).collect() })
+    }
+
+    /// Returns the special tokens of a text and the range of each, from left to right; of those that begin at a byte the longest.
+    pub(super) fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (u32, core::ops::Range<usize>)> + 'a {
+        let number = |found: aho_corasick::Match| Some((*self.numbers.get(found.pattern().as_usize())?, found.range()));
+        self.automaton.find_iter(text).filter_map(number)
+    }
+}
