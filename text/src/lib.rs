@@ -39,6 +39,7 @@ pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Decoder, Tokenizer};
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 
 /// Returns a text of a file for a message: in one line that is not long.

@@ -1,5 +1,7 @@
 //! Chat templates: messages as the text that a model was trained on.
 
+mod namespaces;
+
 use std::borrow::Cow;
 use std::io;
 
@@ -17,11 +19,21 @@ const TEMPLATE_KEY: &str = "tokenizer.chat_template";
 /// The name of the template in its environment.
 const NAME: &str = "chat";
 /// Most bytes of a template. The longest published ones have about 20 kB.
-const MAXIMUM_SOURCE: usize = 1 << 18;
+const MAXIMUM_SOURCE: usize = 1 << 16;
 /// Most bytes of a rendered prompt.
 const MAXIMUM_OUTPUT: usize = 1 << 24;
-/// Fuel of a rendering: a unit for each instruction, and for each 64 bytes of data.
-const FUEL: u64 = 2_000_000;
+/// Fuel of a rendering: a unit for each instruction, and for each 64 bytes of data. To it come units for the messages, which some templates
+/// copy several times.
+const BASE_FUEL: u64 = 200_000;
+const FUEL_OF_MESSAGE: u64 = 200;
+const BYTES_OF_MESSAGE_PER_FUEL: u64 = 8;
+const MAXIMUM_FUEL: u64 = 1_000_000;
+/// Bytes of stack for a unit of fuel, which can nest a value by two thirds of a level. The comparison of two values takes most: about 3,000 bytes
+/// for each level without optimisation.
+const STACK_PER_FUEL: u64 = 2_500;
+/// Bytes of stack for a byte of a template. Half of a byte nests an expression by a level, which takes up to 4,000 bytes without optimisation.
+const STACK_PER_BYTE: u64 = 4_000;
+
 /// Most bytes of a format of `strftime_now`.
 const MAXIMUM_FORMAT: usize = 256;
 
@@ -89,7 +101,6 @@ impl ChatTemplate {
             .context(|| "chat template");
         }
         let mut environment = Environment::new();
-        environment.set_fuel(Some(FUEL));
         // The settings of the Python package transformers, which templates are written for.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| converted(&error))?);
@@ -97,9 +108,11 @@ impl ChatTemplate {
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
         environment.add_filter("tojson", tojson);
-        environment
-            .add_template_owned(NAME, source.to_owned())
-            .map_err(|error| converted(&error))
+        environment.add_filter(namespaces::FILTER, namespaces::detached);
+        let compile =
+            || environment.add_template_owned(NAME, namespaces::guarded(source)).map_err(|error| converted(&error));
+        with_stack(source.len() as u64 * STACK_PER_BYTE, compile)
+            .and_then(|result| result)
             .context(|| "chat template")?;
         Ok(ChatTemplate { environment, begin: begin.to_owned(), end: end.to_owned() })
     }
@@ -125,11 +138,32 @@ impl ChatTemplate {
             tools => (),
             documents => (),
         };
-        let mut prompt = Prompt(Vec::new());
-        let template = self.environment.get_template(NAME).map_err(|error| converted(&error))?;
-        template.render_captured_to(variables, &mut prompt).map_err(|error| converted(&error))?;
-        String::from_utf8(prompt.0).map_err(|_| Error::internal("the rendered text is not UTF-8"))
+        let bytes: usize = messages.iter().map(|message| message.role.len() + message.content.len()).sum();
+        let fuel = BASE_FUEL + messages.len() as u64 * FUEL_OF_MESSAGE + bytes as u64 / BYTES_OF_MESSAGE_PER_FUEL;
+        let fuel = fuel.min(MAXIMUM_FUEL);
+        with_stack(fuel * STACK_PER_FUEL, || {
+            let mut environment = self.environment.clone();
+            environment.set_fuel(Some(fuel));
+            let mut prompt = Prompt(Vec::new());
+            let template = environment.get_template(NAME).map_err(|error| converted(&error))?;
+            template.render_captured_to(variables, &mut prompt).map_err(|error| converted(&error))?;
+            String::from_utf8(prompt.0).map_err(|_| Error::internal("the rendered text is not UTF-8"))
+        })
+        .and_then(|result| result)
     }
+}
+
+/// Runs a function on a thread with a stack of so many bytes, which take memory only as far as they are used: the template engine recurses into
+/// expressions and values.
+fn with_stack<T: Send>(bytes: u64, run: impl FnOnce() -> T + Send) -> Result<T> {
+    /// For templates and values that are not nested.
+    const BASE: u64 = 1 << 21;
+    let bytes =
+        usize::try_from(bytes + BASE).map_err(|_| Error::resource_exhausted("the stack exceeds the address space"))?;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, run)?;
+        thread.join().map_err(|_| Error::internal("the template engine panicked"))
+    })
 }
 
 /// The output of a rendering.
