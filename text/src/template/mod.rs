@@ -4,14 +4,17 @@ mod namespaces;
 
 use std::borrow::Cow;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use incarnate_bytecode::{Error, Result, ResultExt as _};
+use incarnate_bytecode::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_gguf::GgufFile;
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
-use minijinja::{Environment, ErrorKind, Value, context};
+use minijinja::{Environment, ErrorKind, State, Value, context};
 
 use crate::{metadata, shown};
 
@@ -34,6 +37,8 @@ const STACK_PER_FUEL: u64 = 2_500;
 /// Bytes of stack for a byte of a template. Half of a byte nests an expression by a level, which takes up to 4,000 bytes without optimisation.
 const STACK_PER_BYTE: u64 = 4_000;
 
+/// Most time of a compilation and of a rendering. Those of published templates take milliseconds.
+const MAXIMUM_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a format of `strftime_now`.
 const MAXIMUM_FORMAT: usize = 256;
 
@@ -55,7 +60,7 @@ impl Message {
 
 /// The chat template of a model, in Jinja, with the functions and the methods of Python's types that such templates use.
 ///
-/// A rendering is bounded in time and memory, whatever the template does.
+/// A rendering is bounded in steps, memory, output and time, whatever the template does. It runs on a thread of its own.
 ///
 /// ```
 /// use incarnate_text::{ChatTemplate, Message};
@@ -70,6 +75,8 @@ pub struct ChatTemplate {
     environment: Environment<'static>,
     begin: String,
     end: String,
+    /// Whether a rendering has taken too long. The thread of such a rendering may still run, and there must not be more of them.
+    has_overrun: AtomicBool,
 }
 
 impl ChatTemplate {
@@ -91,7 +98,8 @@ impl ChatTemplate {
     /// Compiles a template. `begin` is its variable `bos_token`, `end` is `eos_token`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a template that cannot be parsed, RESOURCE_EXHAUSTED for one that is too long.
+    /// INVALID_ARGUMENT for a template that cannot be parsed, RESOURCE_EXHAUSTED for one that is too long, DEADLINE_EXCEEDED for one that takes
+    /// too much time.
     pub fn new(source: &str, begin: &str, end: &str) -> Result<ChatTemplate> {
         let length = source.len();
         if length > MAXIMUM_SOURCE {
@@ -104,24 +112,31 @@ impl ChatTemplate {
         // The settings of the Python package transformers, which templates are written for.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| converted(&error))?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(method);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
         environment.add_filter("tojson", tojson);
         environment.add_filter(namespaces::FILTER, namespaces::detached);
-        let compile =
-            || environment.add_template_owned(NAME, namespaces::guarded(source)).map_err(|error| converted(&error));
-        with_stack(source.len() as u64 * STACK_PER_BYTE, compile)
-            .and_then(|result| result)
-            .context(|| "chat template")?;
-        Ok(ChatTemplate { environment, begin: begin.to_owned(), end: end.to_owned() })
+        let template = namespaces::guarded(source);
+        let compile = move || {
+            let added = environment.add_template_owned(NAME, template).map_err(|error| converted(&error));
+            added.map(|()| environment)
+        };
+        let environment = bounded(source.len() as u64 * STACK_PER_BYTE, compile).context(|| "chat template")?;
+        Ok(ChatTemplate {
+            environment,
+            begin: begin.to_owned(),
+            end: end.to_owned(),
+            has_overrun: AtomicBool::new(false),
+        })
     }
 
     /// Returns the text of a conversation, in which special tokens stand as text. `add_generation_prompt` adds the start of an answer.
     ///
     /// # Errors
     /// INVALID_ARGUMENT with the message of a template that calls `raise_exception`, or for an operation that fails; UNIMPLEMENTED for a filter,
-    /// a function or a method that is unknown; RESOURCE_EXHAUSTED if the rendering takes too long or too much memory.
+    /// a function or a method that is unknown; RESOURCE_EXHAUSTED if the rendering takes too many steps or too much memory; DEADLINE_EXCEEDED if it takes longer than ten
+    /// seconds, and from then on.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         self.rendered(messages, add_generation_prompt).context(|| "chat template")
     }
@@ -141,29 +156,61 @@ impl ChatTemplate {
         let bytes: usize = messages.iter().map(|message| message.role.len() + message.content.len()).sum();
         let fuel = BASE_FUEL + messages.len() as u64 * FUEL_OF_MESSAGE + bytes as u64 / BYTES_OF_MESSAGE_PER_FUEL;
         let fuel = fuel.min(MAXIMUM_FUEL);
-        with_stack(fuel * STACK_PER_FUEL, || {
-            let mut environment = self.environment.clone();
-            environment.set_fuel(Some(fuel));
+        if self.has_overrun.load(Ordering::Relaxed) {
+            return Err(Error::deadline_exceeded("an earlier rendering took too long"));
+        }
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(fuel));
+        let render = move || {
             let mut prompt = Prompt(Vec::new());
             let template = environment.get_template(NAME).map_err(|error| converted(&error))?;
             template.render_captured_to(variables, &mut prompt).map_err(|error| converted(&error))?;
             String::from_utf8(prompt.0).map_err(|_| Error::internal("the rendered text is not UTF-8"))
-        })
-        .and_then(|result| result)
+        };
+        let prompt = bounded(fuel * STACK_PER_FUEL, render);
+        if prompt.as_ref().is_err_and(|error| error.code() == StatusCode::DeadlineExceeded) {
+            self.has_overrun.store(true, Ordering::Relaxed);
+        }
+        prompt
     }
 }
 
-/// Runs a function on a thread with a stack of so many bytes, which take memory only as far as they are used: the template engine recurses into
-/// expressions and values.
-fn with_stack<T: Send>(bytes: u64, run: impl FnOnce() -> T + Send) -> Result<T> {
+/// Runs a function on a thread with a stack of so many bytes, and waits for it until the time is over. The stack takes memory only as far as it is
+/// used: the template engine recurses into expressions and values. Time is limited because some operations of the engine cost no fuel.
+fn bounded<T: Send + 'static>(bytes: u64, run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     /// For templates and values that are not nested.
     const BASE: u64 = 1 << 21;
     let bytes =
         usize::try_from(bytes + BASE).map_err(|_| Error::resource_exhausted("the stack exceeds the address space"))?;
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, run)?;
-        thread.join().map_err(|_| Error::internal("the template engine panicked"))
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let send = move || {
+        // The receiver is gone when the time is over.
+        let _ = sender.send(run());
+    };
+    std::thread::Builder::new().stack_size(bytes).spawn(send)?;
+    receiver.recv_timeout(MAXIMUM_TIME).unwrap_or_else(|error| {
+        Err(match error {
+            mpsc::RecvTimeoutError::Timeout => {
+                Error::deadline_exceeded(format!("it took longer than {MAXIMUM_TIME:?}"))
+            }
+            mpsc::RecvTimeoutError::Disconnected => Error::internal("the template engine panicked"),
+        })
     })
+}
+
+/// Calls a method of a Python type, except that `format` with a width of more than three digits is refused: it would allocate the width.
+fn method(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, minijinja::Error> {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let has_width = |text: &str| text.as_bytes().windows(4).any(|bytes| bytes.iter().all(is_digit));
+    if name == "format" && value.as_str().is_some_and(has_width) {
+        return Err(minijinja::Error::new(ErrorKind::InvalidOperation, "a width of 'format' exceeds 999"));
+    }
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, arguments)
 }
 
 /// The output of a rendering.

@@ -108,6 +108,7 @@ fn loops_and_long_texts_are_bounded() {
         "{{ '%999999999d' | format(1) }}",
         "{{ strftime_now('%999999999Y') }}",
         "{{ '{:>999999999}'.format('x') }}",
+        "{{ '{:>{}}'.format('x', 999999999) }}",
     ] {
         let (code, text) = error(source);
         assert!(

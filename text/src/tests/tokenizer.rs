@@ -142,11 +142,11 @@ fn begin_and_end_tokens_are_those_of_the_metadata() {
 }
 
 #[test]
-fn long_texts_take_time_in_proportion() {
-    for name in ["default", "smollm", "llama-bpe", "gpt-4o", "llama"] {
+fn long_texts_and_words_decode_to_themselves() {
+    for name in ["default", "llama-bpe", "llama"] {
         let tokenizer = tokenizer(name);
         for text in [" ", "a", "\n", "' ", "1", "é", "<|im_start|>"] {
-            let text = text.repeat(200_000 / text.len()) + "x";
+            let text = text.repeat(30_000 / text.len()) + "x";
             let tokens = tokenizer.encode(&text, false);
             assert_eq!(tokenizer.decode(&tokens), text, "{name}");
         }
