@@ -27,12 +27,14 @@
 //! # Ok::<(), incarnate_bytecode::Error>(())
 //! ```
 
+pub mod generation;
 mod metadata;
 pub mod sampling;
 pub mod stop;
 pub mod template;
 pub mod tokenizer;
 
+pub use generation::{Conversation, Finish, Generated, Generation, LanguageModel};
 pub use sampling::{Sampler, SamplerOptions};
 pub use stop::StopTexts;
 pub use template::{ChatTemplate, Message};

@@ -1,6 +1,7 @@
 //! Tests of the crate, and the files that they read.
 
 mod damaged;
+mod generation;
 mod sampling;
 mod stop;
 mod template;
