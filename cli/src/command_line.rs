@@ -12,13 +12,16 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
 use super::bench::BenchArguments;
+#[cfg(feature = "chat")]
+use super::chat::conversation::ChatArguments;
 use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, arguments::ScopedFile, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments,
-    check::CheckArguments, compile::CompileArguments, convert::ConvertArguments, diff::DiffArguments,
-    dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments, models::CompilerArguments,
-    models::compile_models, parameters::ParametersArguments, translate::TranslateArguments, web::WebArguments,
+    chat::command, chat::command::ChatCommand, check::CheckArguments, compile::CompileArguments,
+    convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments,
+    manual::ManArguments, models::CompilerArguments, models::compile_models, parameters::ParametersArguments,
+    translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -75,6 +78,9 @@ pub(super) enum Command {
     /// Build a native program of translated modules, with the commands run, bench and check.
     #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
+    /// Talk with a language model (.gguf): the first time, its program is built.
+    #[command(after_help = examples::CHAT)]
+    Chat(ChatCommand),
     /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
     #[command(after_help = examples::WEB)]
     Web(WebArguments),
@@ -123,6 +129,9 @@ impl Command {
         let is_gguf = |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(ModelFormat::Gguf)));
         let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_gguf).collect();
         let compiled = compile_models(&compiler, files, prefer)?;
+        if let (Command::Build(build), [_, ..]) = (&mut *self, &*weights) {
+            build.project.feature.push(command::FEATURE.to_owned());
+        }
         if let Some(program) = self.program_mut() {
             // Parameters that the user names come first, and take precedence.
             let scope = gguf::SCOPE.to_owned();
@@ -160,15 +169,20 @@ pub(super) enum ProgramCommand {
     Bench(BenchArguments),
     /// Run every exported function without arguments as a test; those named fail_* must fail.
     Check(ProgramArguments),
+    /// Talk with the language model.
+    #[cfg(feature = "chat")]
+    Chat(ChatArguments),
 }
 
 impl ProgramCommand {
     /// The target on which the program runs.
-    pub(super) fn program(&self) -> &ProgramArguments {
+    pub(super) fn program(&self) -> Option<&ProgramArguments> {
         match self {
-            ProgramCommand::Run(arguments) => &arguments.call.program,
-            ProgramCommand::Bench(arguments) => &arguments.call.program,
-            ProgramCommand::Check(arguments) => arguments,
+            ProgramCommand::Run(arguments) => Some(&arguments.call.program),
+            ProgramCommand::Bench(arguments) => Some(&arguments.call.program),
+            ProgramCommand::Check(arguments) => Some(arguments),
+            #[cfg(feature = "chat")]
+            ProgramCommand::Chat(_) => None,
         }
     }
 }

@@ -8,6 +8,11 @@ pub(super) const RUN: &str = "Examples:
   incarnate run --module=anyones.vmfb --untrusted --input=1x8xf32=0
   incarnate run --module=mlp.vmfb --input=@x.npy --profile=trace.json";
 
+pub(super) const CHAT: &str = "Examples:
+  incarnate chat model.gguf
+  incarnate chat model.gguf --prompt='Why is the sky blue?' --temperature=0 --max-tokens=100
+  incarnate build model.gguf -o talk && ./talk chat model.gguf";
+
 pub(super) const COMPILE: &str = "Examples:
   incarnate compile net.onnx -o net.vmfb
   incarnate compile --setup

@@ -8,6 +8,8 @@ mod assemble;
 mod bench;
 #[cfg(feature = "cli")]
 mod build;
+#[cfg(any(feature = "cli", feature = "chat"))]
+mod chat;
 mod check;
 mod command_line;
 #[cfg(feature = "cli")]
@@ -115,6 +117,7 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
         Command::Build(arguments) => build::build(arguments, out),
         Command::Web(arguments) => web::web(arguments, out),
         Command::Compile(arguments) => compile::compile(arguments, out),
+        Command::Chat(arguments) => chat::command::chat(arguments),
     }
 }
 
@@ -136,10 +139,14 @@ fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> u8 {
         Err(error) => return usage(&program_name(arguments), &error),
     };
     finish(&name, line.log, |out| match &line.command {
-        command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
+        command if command.program().is_some_and(devices::is_asked_for) => {
+            command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
+        }
         ProgramCommand::Run(arguments) => run::run(arguments, add_modules, out),
         ProgramCommand::Bench(arguments) => bench::bench(arguments, add_modules, out),
         ProgramCommand::Check(arguments) => check::check_program(arguments, add_modules, out),
+        #[cfg(feature = "chat")]
+        ProgramCommand::Chat(arguments) => chat::conversation::chat(arguments, add_modules, out),
     })
 }
 

@@ -231,9 +231,9 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
 /// Returns the native modules. Translated programs call them directly; module files need the packed calls and all
 /// loaders.
 #[cfg(feature = "cli")]
-const NATIVES: &[Native] = natives::ALL;
+pub(crate) const NATIVES: &[Native] = natives::ALL;
 #[cfg(not(feature = "cli"))]
-const NATIVES: &[Native] = natives::direct::ALL;
+pub(crate) const NATIVES: &[Native] = natives::direct::ALL;
 
 fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Result<()> {
     for plugin in &arguments.executable_plugin {

@@ -40,7 +40,7 @@ impl ProgramTarget {
     /// # Errors
     /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target, and for a static program on a system other
     /// than Linux.
-    pub(super) fn of(
+    pub(in super::super) fn of(
         models: Option<&Target>,
         named_cpu: &str,
         linker: Option<&Path>,

@@ -43,8 +43,12 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
         let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
         let [tokens, position, slot] = [0, 1, 2].map(|index| function.arguments[index]);
         let logits = model.logits(&mut b, tokens, position, slot);
-        let names = [(DECLARATION, declaration(name, config))];
-        b.end_function(function, &[logits], &[], &names);
+        let attributes = [
+            (DECLARATION, declaration(name, config)),
+            ("incarnate.context", config.context.to_string()),
+            ("incarnate.slots", config.slots.to_string()),
+        ];
+        b.end_function(function, &[logits], &[], &attributes);
     }
     Ok(b)
 }

@@ -7,6 +7,8 @@
 //! | `prefill` | tokens `[?] i32`, the position of the first one `i32`, the slot `i32` | logits of the token behind the last one `[V] f32` |
 //! | `decode` | a token `i32`, its position `i32`, the slot `i32` | logits of the token behind it `[V] f32` |
 //!
+//! The attributes `incarnate.context` and `incarnate.slots` of the functions state the numbers of positions and of slots.
+//!
 //! A slot holds the keys and values of a conversation, which are state of the module. Memory of a slot is used as far as positions are:
 //! nothing is written behind them.
 

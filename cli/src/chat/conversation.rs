@@ -1,0 +1,186 @@
+//! The command `chat` of a program with a language model.
+
+use core::ops::ControlFlow;
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use incarnate_gguf::GgufFile;
+use incarnate_runtime::bytecode::Escaped;
+use incarnate_runtime::{Error, Result, ResultExt as _};
+use incarnate_text::generation::prompt;
+use incarnate_text::{
+    ChatTemplate, Conversation, Finish, Generated, Generation, LanguageModel, Message, Sampler, SamplerOptions,
+    StopTexts, Tokenizer,
+};
+
+use super::ChatOptions;
+use super::model::ModuleModel;
+use crate::Verdict;
+use crate::console::Console;
+use crate::program::AddModules;
+
+/// The status of a program that an interrupt ends.
+const INTERRUPTED: i32 = 130;
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArguments {
+    /// The file of the model: its weights, and its tokenizer.
+    #[arg(value_name = "MODEL.gguf")]
+    model: PathBuf,
+    #[command(flatten)]
+    options: ChatOptions,
+}
+
+/// A conversation, and what it needs.
+struct Chat {
+    model: ModuleModel,
+    tokenizer: Tokenizer,
+    /// None for texts as they are.
+    template: Option<ChatTemplate>,
+    conversation: Conversation,
+    messages: Vec<Message>,
+    sampler: Sampler,
+    interrupt: Arc<Interrupt>,
+}
+
+/// Ends an answer, or the program where there is none.
+#[derive(Debug, Default)]
+struct Interrupt {
+    is_answering: AtomicBool,
+    is_asked_for: AtomicBool,
+}
+
+pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+    let options = &arguments.options;
+    let file = GgufFile::open(&arguments.model)?;
+    let context = || format!("'{}'", arguments.model.display());
+    let tokenizer = Tokenizer::from_gguf(&file).context(context)?;
+    let template = match options.raw {
+        true => None,
+        false => Some(ChatTemplate::from_gguf(&file).context(|| format!("{}: --raw needs no template", context()))?),
+    };
+    let model = ModuleModel::load(&arguments.model, &options.device, add_modules)?;
+    let interrupt = Arc::new(Interrupt::default());
+    let handled = interrupt.clone();
+    let handler = ctrlc::set_handler(move || {
+        if !handled.is_answering.load(Ordering::Relaxed) {
+            process::exit(INTERRUPTED);
+        }
+        handled.is_asked_for.store(true, Ordering::Relaxed);
+    });
+    handler.map_err(|error| Error::internal(format!("handling interrupts: {error}")))?;
+    let messages = options.system.iter().map(|text| Message::new("system", text.as_str())).collect();
+    let sampler = Sampler::new(sampling(options));
+    let conversation = Conversation::new();
+    let mut chat = Chat { model, tokenizer, template, conversation, messages, sampler, interrupt };
+    if let Some(text) = &options.prompt {
+        chat.answer(options, text, out)?;
+        return Ok(Verdict::Success);
+    }
+    let is_terminal = stdin().is_terminal();
+    let mut lines = stdin().lock().lines();
+    loop {
+        if is_terminal {
+            write!(out, "> ").and_then(|()| out.flush()).context(|| "writing to standard output")?;
+        }
+        let Some(line) = lines.next().transpose().context(|| "reading from standard input")? else { break };
+        if !line.trim().is_empty() {
+            chat.answer(options, &line, out)?;
+        }
+    }
+    Ok(Verdict::Success)
+}
+
+fn sampling(options: &ChatOptions) -> SamplerOptions {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    SamplerOptions {
+        temperature: options.temperature,
+        top_k: options.top_k,
+        top_p: options.top_p,
+        min_p: options.min_p,
+        repetition_penalty: options.repetition_penalty,
+        seed: options.seed.unwrap_or_else(|| now().as_nanos() as u64),
+        ..SamplerOptions::default()
+    }
+}
+
+impl Chat {
+    /// Answers a message, and prints the answer as it grows.
+    fn answer(&mut self, options: &ChatOptions, text: &str, out: &mut Console) -> Result<()> {
+        let tokens = match &self.template {
+            Some(template) => {
+                self.messages.push(Message::new("user", text));
+                prompt(&self.tokenizer, template, &self.messages)?
+            }
+            None => self.tokens_of_text(text),
+        };
+        let generation = Generation {
+            tokenizer: &self.tokenizer,
+            sampler: &mut self.sampler,
+            stop: StopTexts::new(options.stop.iter().map(String::as_str)),
+            limit: options.max_tokens,
+        };
+        let interrupt = self.interrupt.clone();
+        interrupt.is_asked_for.store(false, Ordering::Relaxed);
+        interrupt.is_answering.store(true, Ordering::Relaxed);
+        let (start, mut first) = (Instant::now(), None);
+        let mut answer = String::new();
+        let generated = self.conversation.generate(&mut self.model, &tokens, generation, |part| {
+            first.get_or_insert_with(|| start.elapsed());
+            answer.push_str(part);
+            write!(out, "{part}").and_then(|()| out.flush()).context(|| "writing to standard output")?;
+            let is_asked_for = interrupt.is_asked_for.load(Ordering::Relaxed);
+            Ok(if is_asked_for { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        interrupt.is_answering.store(false, Ordering::Relaxed);
+        let generated = generated?;
+        writeln!(out).and_then(|()| out.flush()).context(|| "writing to standard output")?;
+        self.messages.push(Message::new("assistant", answer));
+        let whole = start.elapsed();
+        self.report(options, &generated, (first.unwrap_or(whole), whole));
+        Ok(())
+    }
+
+    /// The tokens of a text that goes on from the conversation.
+    fn tokens_of_text(&self, text: &str) -> Vec<u32> {
+        let mut tokens = self.conversation.tokens().to_vec();
+        if tokens.is_empty() && self.tokenizer.add_bos() {
+            tokens.extend(self.tokenizer.begin());
+        }
+        tokens.extend(self.tokenizer.encode(text, false));
+        tokens
+    }
+
+    fn report(&self, options: &ChatOptions, generated: &Generated, (first, whole): (Duration, Duration)) {
+        let mut notes = Vec::new();
+        match generated.finish {
+            Finish::Context => notes.push(format!("the context of {} positions is full", self.model.context())),
+            Finish::Length => notes.push(format!("the answer was cut at {} tokens (--max-tokens)", options.max_tokens)),
+            Finish::End | Finish::Stop | Finish::Interrupted => {}
+        }
+        if options.stats {
+            let rate = |count: usize, time: Duration| count as f64 / time.as_secs_f64().max(1e-9);
+            let rest = whole.saturating_sub(first);
+            notes.push(format!(
+                "prompt of {} tokens, {} read, first text after {:.3} s ({:.1} tokens a second); {} tokens written in {:.3} s \
+                 ({:.1} tokens a second)",
+                generated.prompt,
+                generated.read,
+                first.as_secs_f64(),
+                rate(generated.read, first),
+                generated.written,
+                rest.as_secs_f64(),
+                rate(generated.written.saturating_sub(1), rest)
+            ));
+        }
+        for note in notes {
+            // Without standard error, the note is lost and the answer is not.
+            let _ = writeln!(stderr(), "note: {}", Escaped(&note));
+        }
+    }
+}

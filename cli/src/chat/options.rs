@@ -1,0 +1,108 @@
+//! Options of conversations, which `incarnate chat` passes on to the program of the model.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+/// How a model answers.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct ChatOptions {
+    /// Answer this and exit; without it, lines are read from standard input.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt: Option<String>,
+    /// A message before the first one, which tells the model what it is.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) system: Option<String>,
+    /// Go on with the text as it is, without the model's chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// The most tokens of an answer.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) max_tokens: usize,
+    /// How much tokens vary: 0 takes the likeliest one.
+    #[arg(long, value_name = "T", default_value_t = 0.8)]
+    pub(crate) temperature: f32,
+    /// Draw among this number of the likeliest tokens; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub(crate) top_k: usize,
+    /// Draw among the likeliest tokens that have this probability together.
+    #[arg(long, value_name = "P", default_value_t = 0.95)]
+    pub(crate) top_p: f32,
+    /// Leave out tokens that are less likely than this part of the likeliest one.
+    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    pub(crate) min_p: f32,
+    /// Divides the logits of the last 64 tokens; 1 for none.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub(crate) repetition_penalty: f32,
+    /// The seed of the draws; by default another one each time.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// A text that ends an answer. May be repeated.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) stop: Vec<String>,
+    /// The device, such as local-sync or local-task://?workers=4.
+    #[arg(long, value_name = "URI", default_value = "local-task")]
+    pub(crate) device: String,
+    /// Print numbers and times of tokens to standard error behind each answer.
+    #[arg(long)]
+    pub(crate) stats: bool,
+}
+
+impl ChatOptions {
+    /// Returns the words of a command line that has these options.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "for `incarnate chat`"))]
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words = vec![
+            format!("--max-tokens={}", self.max_tokens),
+            format!("--temperature={}", self.temperature),
+            format!("--top-k={}", self.top_k),
+            format!("--top-p={}", self.top_p),
+            format!("--min-p={}", self.min_p),
+            format!("--repetition-penalty={}", self.repetition_penalty),
+            format!("--device={}", self.device),
+        ];
+        words.extend(self.prompt.iter().map(|text| format!("--prompt={text}")));
+        words.extend(self.system.iter().map(|text| format!("--system={text}")));
+        words.extend(self.seed.iter().map(|seed| format!("--seed={seed}")));
+        words.extend(self.stop.iter().map(|text| format!("--stop={text}")));
+        words.extend(self.raw.then(|| "--raw".to_owned()));
+        words.extend(self.stats.then(|| "--stats".to_owned()));
+        words.into_iter().map(OsString::from).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ChatOptions,
+    }
+
+    #[test]
+    fn options_are_passed_on_as_they_are() {
+        let lines: [&[&str]; 3] = [
+            &[],
+            &["--prompt=--x y", "--stop=a", "--stop=--b", "--seed=18446744073709551615", "--raw", "--stats"],
+            &[
+                "--temperature=0",
+                "--top-k=0",
+                "--top-p=1",
+                "--min-p=0.123",
+                "--system=",
+                "--max-tokens=7",
+                "--device=local-sync",
+            ],
+        ];
+        for line in lines {
+            let options = Line::try_parse_from(["chat"].iter().chain(line)).unwrap().options;
+            let words = [OsString::from("chat")].into_iter().chain(options.words());
+            assert_eq!(Line::try_parse_from(words).unwrap().options, options, "{line:?}");
+        }
+    }
+}
