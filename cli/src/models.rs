@@ -86,7 +86,7 @@ impl CompilerArguments {
     pub(super) fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
         let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
-        let language_model = gguf::Options { context: self.context, slots: self.slots };
+        let language_model = gguf::Options { context: self.context, slots: self.slots, ..gguf::Options::default() };
         CompileOptions { flags, import, language_model, ..target.into() }
     }
 }

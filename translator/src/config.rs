@@ -206,7 +206,7 @@ impl Config {
 
     /// Sets the positions of a conversation with the language model of a GGUF file, and the conversations at a time.
     pub fn conversations(mut self, context: u64, slots: u64) -> Config {
-        self.language_model = gguf::Options { context: Some(context), slots };
+        self.language_model = gguf::Options { context: Some(context), slots, ..gguf::Options::default() };
         self
     }
 

@@ -41,7 +41,7 @@ impl Project {
         if cpu.is_some_and(str::is_empty) || target_cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
-        let flags = flags(target.flags(target_cpu)?);
+        let flags = flags(target.flags(target_cpu));
         let folder = ProjectFolder::open("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
         folder.replace("Cargo.toml", manifest(sources, &arguments.feature).as_bytes())?;
         if let Some(lock) = sources.lock() {

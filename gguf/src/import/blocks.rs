@@ -30,6 +30,28 @@ pub(super) struct Block {
     pub(super) stored: Value,
     /// The positions of the row, and of the block in the row.
     pub(super) at: [Value; 2],
+    /// Whether the code is for VMVX alone.
+    pub(super) is_portable: bool,
+}
+
+/// The parts of an element: it is `quantum * scale + minimum`, without the scale or the minimum where there is none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub(super) quantum: Value,
+    pub(super) scale: Option<Value>,
+    pub(super) minimum: Option<Value>,
+}
+
+impl Parts {
+    fn plain(quantum: Value) -> Parts {
+        Parts { quantum, scale: None, minimum: None }
+    }
+
+    /// Computes the element.
+    pub(super) fn element(self, b: &mut Builder) -> Value {
+        let scaled = self.scale.map_or(self.quantum, |scale| b.mulf(self.quantum, scale));
+        self.minimum.map_or(scaled, |minimum| b.addf(scaled, minimum))
+    }
 }
 
 impl Format {
@@ -67,23 +89,29 @@ impl Format {
         Type::tensor(&extents, element)
     }
 
-    /// Computes an element as `f32`; `group` has the indices of its group.
-    pub(super) fn element(self, b: &mut Builder, block: &Block, group: &[Value], lane: Value) -> Value {
+    /// Whether groups that differ in the last dimension have the same scale and minimum.
+    pub(super) fn shares_scales(self) -> bool {
+        use ElementType as E;
+        !matches!(self.element_type, E::F32 | E::F16 | E::Bf16 | E::Q2K | E::Q3K | E::Q6K)
+    }
+
+    /// Computes the parts of an element as `f32`; `group` has the indices of its group.
+    pub(super) fn parts(self, b: &mut Builder, block: &Block, group: &[Value], lane: Value) -> Parts {
         use ElementType as E;
         let mut r = Reader { b, block };
         let g = |index: usize| group.get(index).copied().unwrap_or(lane);
         match self.element_type {
-            E::F32 => r.stored(lane),
+            E::F32 => Parts::plain(r.stored(lane)),
             E::F16 => {
                 let bits = r.stored(lane);
                 let bits = r.b.extui(bits, Element::I32);
-                r.of_half(bits)
+                Parts::plain(r.of_half(bits))
             }
             E::Bf16 => {
                 let bits = r.stored(lane);
                 let bits = r.b.extui(bits, Element::I32);
                 let bits = r.left(bits, 16);
-                r.b.bitcast(bits, Element::F32)
+                Parts::plain(r.b.bitcast(bits, Element::F32))
             }
             E::Q4_0 => {
                 let q = r.nibble(2, g(0), lane);
@@ -120,7 +148,7 @@ impl Format {
             E::Q5K => r.q5_k([g(0), g(1), g(2), g(3)], lane),
             E::Q6K => r.q6_k([g(0), g(1), g(2), g(3)], lane),
             // `Format::of` has returned none.
-            _ => r.b.float(0.0, Element::F32),
+            _ => Parts::plain(r.b.float(0.0, Element::F32)),
         }
     }
 }
@@ -210,12 +238,26 @@ impl Reader<'_> {
         self.of_half(bits)
     }
 
-    /// Converts the bits of an `f16`, except infinities and NaN, as VMVX has no floats of 16 bits. Subnormal ones are integers times a power of
-    /// two: machine code takes subnormal numbers of 32 bits as 0.
+    /// Converts the bits of an `f16`, except infinities and NaN, as VMVX has no floats of 16 bits.
     fn of_half(&mut self, bits: Value) -> Value {
+        if self.block.is_portable { self.of_half_by_product(bits) } else { self.of_half_by_cases(bits) }
+    }
+
+    /// Moves the bits to their positions in an `f32`, and multiplies by the difference of the exponents' biases: subnormal numbers are right,
+    /// too.
+    fn of_half_by_product(&mut self, bits: Value) -> Value {
+        let upper = self.left(bits, 16);
+        let three = self.int(3);
+        let extended = self.b.shrsi(upper, three);
+        let bits = self.and(extended, 0x8FFF_E000);
+        let (number, bias) = (self.b.bitcast(bits, Element::F32), self.b.float(2f64.powi(112), Element::F32));
+        self.b.mulf(number, bias)
+    }
+
+    /// Subnormal numbers are integers times a power of two: IREE runs machine code so that subnormal `f32` are 0.
+    fn of_half_by_cases(&mut self, bits: Value) -> Value {
         let (magnitude, sign) = (self.and(bits, 0x7FFF), self.and(bits, 0x8000));
         let (shifted, sign) = (self.left(magnitude, 13), self.left(sign, 16));
-        // The difference of the exponents' biases.
         let bias = self.int(112 << 23);
         let normal = self.b.addi(shifted, bias);
         let (small, unit) = (self.float_of(magnitude), self.b.float(2f64.powi(-24), Element::F32));
@@ -249,15 +291,18 @@ impl Reader<'_> {
     }
 
     /// `q` times the `f16` at a position.
-    fn scaled(&mut self, q: Value, scale: i64) -> Value {
-        let (scale, q) = (self.half(scale), self.float_of(q));
-        self.b.mulf(q, scale)
+    fn scaled(&mut self, q: Value, scale: i64) -> Parts {
+        Parts { quantum: self.float_of(q), scale: Some(self.half(scale)), minimum: None }
     }
 
     /// `q` times the first `f16`, and the second one added.
-    fn scaled_and_shifted(&mut self, q: Value) -> Value {
-        let (scaled, minimum) = (self.scaled(q, 0), self.half(2));
-        self.b.addf(scaled, minimum)
+    fn scaled_and_shifted(&mut self, q: Value) -> Parts {
+        Parts { minimum: Some(self.half(2)), ..self.scaled(q, 0) }
+    }
+
+    /// `q` times a scale, less a minimum.
+    fn less(&mut self, q: Value, (scale, minimum): (Value, Value)) -> Parts {
+        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: Some(self.b.negf(minimum)) }
     }
 
     /// Four bits of a byte: the lower ones are the first group.
@@ -284,7 +329,7 @@ impl Reader<'_> {
     }
 
     /// A scale of 8 bits, which are an exponent, and 4-bit floats with two bits of exponent.
-    fn mxfp4(&mut self, group: Value, lane: Value) -> Value {
+    fn mxfp4(&mut self, group: Value, lane: Value) -> Parts {
         let exponent = self.unsigned(0, &[]);
         let (bits, zero) = (self.left(exponent, 23), self.int(0));
         let smallest = self.int(1 << 22);
@@ -307,8 +352,7 @@ impl Reader<'_> {
         let twice = self.b.select(is_positive, twice, negative);
         let value = self.float_of(twice);
         let half = self.b.float(0.5, Element::F32);
-        let value = self.b.mulf(value, half);
-        self.b.mulf(value, scale)
+        Parts { quantum: self.b.mulf(value, half), scale: Some(scale), minimum: None }
     }
 
     /// The product of an `f16` at a position and a small integer.
@@ -317,19 +361,17 @@ impl Reader<'_> {
         self.b.mulf(scale, factor)
     }
 
-    fn q2_k(&mut self, [n, s, p]: [Value; 3], lane: Value) -> Value {
+    fn q2_k(&mut self, [n, s, p]: [Value; 3], lane: Value) -> Parts {
         let scales = self.unsigned(0, &[(n, 8), (s, 2), (p, 1)]);
         let (scale, minimum) = (self.and(scales, 15), self.right(scales, 4));
         let (scale, minimum) = (self.sub_scale(80, scale), self.sub_scale(82, minimum));
         let byte = self.unsigned(16, &[(n, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(s, 2)]);
         let q = self.and(q, 3);
-        let q = self.float_of(q);
-        let scaled = self.b.mulf(scale, q);
-        self.b.subf(scaled, minimum)
+        self.less(q, (scale, minimum))
     }
 
-    fn q3_k(&mut self, [n, s1, s0, p]: [Value; 4], lane: Value) -> Value {
+    fn q3_k(&mut self, [n, s1, s0, p]: [Value; 4], lane: Value) -> Parts {
         // Six bits of a scale: four of one byte, two of another.
         let low = self.unsigned(96, &[(s1, 4), (s0, 2), (p, 1)]);
         let low = self.right_by(low, &[(n, 4)]);
@@ -350,8 +392,7 @@ impl Reader<'_> {
         let bit = self.left(bit, 2);
         let q = self.b.ori(q, bit);
         let q = self.minus(q, 4);
-        let q = self.float_of(q);
-        self.b.mulf(scale, q)
+        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: None }
     }
 
     /// The scale and the minimum of 32 elements, each six bits, with the factors of the block.
@@ -371,17 +412,15 @@ impl Reader<'_> {
         (self.sub_scale(0, scale), self.sub_scale(2, minimum))
     }
 
-    fn q4_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Value {
+    fn q4_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
         let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
         let byte = self.unsigned(16, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(low0, 4)]);
         let q = self.and(q, 15);
-        let q = self.float_of(q);
-        let scaled = self.b.mulf(scale, q);
-        self.b.subf(scaled, minimum)
+        self.less(q, (scale, minimum))
     }
 
-    fn q5_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Value {
+    fn q5_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
         let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
         let byte = self.unsigned(48, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(low0, 4)]);
@@ -391,12 +430,10 @@ impl Reader<'_> {
         let bit = self.and(bit, 1);
         let bit = self.left(bit, 4);
         let q = self.b.ori(q, bit);
-        let q = self.float_of(q);
-        let scaled = self.b.mulf(scale, q);
-        self.b.subf(scaled, minimum)
+        self.less(q, (scale, minimum))
     }
 
-    fn q6_k(&mut self, [n, a, c, p]: [Value; 4], lane: Value) -> Value {
+    fn q6_k(&mut self, [n, a, c, p]: [Value; 4], lane: Value) -> Parts {
         let scale = self.byte(192, &[(n, 8), (a, 4), (c, 2), (p, 1)]);
         let scale = self.b.extsi(scale, Element::I32);
         let scale = self.sub_scale(208, scale);
@@ -409,7 +446,6 @@ impl Reader<'_> {
         let high = self.left(high, 4);
         let q = self.b.ori(low, high);
         let q = self.minus(q, 32);
-        let q = self.float_of(q);
-        self.b.mulf(scale, q)
+        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: None }
     }
 }

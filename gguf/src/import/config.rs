@@ -30,6 +30,8 @@ pub(super) struct Config {
     pub(super) context: i64,
     /// Conversations.
     pub(super) slots: i64,
+    /// Whether the module is for VMVX alone.
+    pub(super) is_portable: bool,
     pub(super) norm_epsilon: f64,
     /// What embeddings are multiplied by.
     pub(super) embedding_scale: f64,
@@ -132,6 +134,7 @@ impl Config {
             vocabulary: vocabulary(file)?,
             context,
             slots,
+            is_portable: options.is_portable,
             embedding_scale: metadata.number_or(
                 "embedding_scale",
                 if architecture.scales_embedding { (width as f64).sqrt() } else { 1.0 },

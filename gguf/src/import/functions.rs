@@ -28,10 +28,10 @@ struct Model<'a> {
 pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
     let mut b = Builder::new();
     let shape = [config.vocabulary, config.width];
-    let output = file.tensor("output.weight").map(|_| Weight::declare(&mut b, file, "output.weight", shape));
+    let output = file.tensor("output.weight").map(|_| Weight::declare(&mut b, (file, config), "output.weight", shape));
     let model = Model {
         config,
-        embedding: Weight::declare(&mut b, file, "token_embd.weight", shape)?,
+        embedding: Weight::declare(&mut b, (file, config), "token_embd.weight", shape)?,
         rotary_divisors: Vector::optional(&mut b, file, "rope_freqs.weight", config.head_size / 2)?,
         cache: Cache::declare(&mut b, config),
         layers: (0..config.layers).map(|index| Layer::declare(&mut b, file, config, index)).collect::<Result<_>>()?,

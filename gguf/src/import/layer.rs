@@ -37,9 +37,9 @@ struct Projection {
 }
 
 impl Projection {
-    fn declare(b: &mut Builder, file: &GgufFile, name: &str, shape: [i64; 2]) -> Result<Projection> {
-        let weight = Weight::declare(b, file, &format!("{name}.weight"), shape)?;
-        let bias = Vector::optional(b, file, &format!("{name}.bias"), shape[0])?;
+    fn declare(b: &mut Builder, of: (&GgufFile, &Config), name: &str, shape: [i64; 2]) -> Result<Projection> {
+        let weight = Weight::declare(b, of, &format!("{name}.weight"), shape)?;
+        let bias = Vector::optional(b, of.0, &format!("{name}.bias"), shape[0])?;
         Ok(Projection { weight, bias })
     }
 
@@ -74,16 +74,16 @@ impl Layer {
         let (queries, keys) = (config.heads * config.head_size, config.key_heads * config.head_size);
         Ok(Layer {
             attention_norm: Vector::declare(b, file, &part("attn_norm.weight"), width)?,
-            query: Projection::declare(b, file, &part("attn_q"), [queries, width])?,
-            key: Projection::declare(b, file, &part("attn_k"), [keys, width])?,
-            value: Projection::declare(b, file, &part("attn_v"), [keys, width])?,
+            query: Projection::declare(b, (file, config), &part("attn_q"), [queries, width])?,
+            key: Projection::declare(b, (file, config), &part("attn_k"), [keys, width])?,
+            value: Projection::declare(b, (file, config), &part("attn_v"), [keys, width])?,
             query_norm: Vector::optional(b, file, &part("attn_q_norm.weight"), config.head_size)?,
             key_norm: Vector::optional(b, file, &part("attn_k_norm.weight"), config.head_size)?,
-            output: Projection::declare(b, file, &part("attn_output"), [width, queries])?,
+            output: Projection::declare(b, (file, config), &part("attn_output"), [width, queries])?,
             feed_forward_norm: Vector::declare(b, file, &part("ffn_norm.weight"), width)?,
-            gate: Projection::declare(b, file, &part("ffn_gate"), [config.hidden, width])?,
-            up: Projection::declare(b, file, &part("ffn_up"), [config.hidden, width])?,
-            down: Projection::declare(b, file, &part("ffn_down"), [width, config.hidden])?,
+            gate: Projection::declare(b, (file, config), &part("ffn_gate"), [config.hidden, width])?,
+            up: Projection::declare(b, (file, config), &part("ffn_up"), [config.hidden, width])?,
+            down: Projection::declare(b, (file, config), &part("ffn_down"), [width, config.hidden])?,
             index,
         })
     }

@@ -43,6 +43,8 @@ pub struct Options {
     pub context: Option<u64>,
     /// Conversations that a module holds at a time.
     pub slots: u64,
+    /// Whether the module is compiled for VMVX alone. Other targets take subnormal numbers as 0, so that scales are computed in another way.
+    pub is_portable: bool,
 }
 
 impl Options {
@@ -52,7 +54,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context: None, slots: 1 }
+        Options { context: None, slots: 1, is_portable: false }
     }
 }
 

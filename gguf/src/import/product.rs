@@ -6,7 +6,7 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
-use super::blocks::{Block, LANES};
+use super::blocks::LANES;
 use super::weight::Weight;
 
 /// The vectors of a call: one for each token.
@@ -44,7 +44,7 @@ fn constants(extents: &[i64]) -> Vec<Extent> {
 fn element(b: &mut Builder, weight: &Weight, stored: Value, row: Value, first: usize) -> Value {
     let groups: Vec<Value> = (0..weight.format.groups.len()).map(|index| b.iteration(first + 1 + index)).collect();
     let (block, lane) = (b.iteration(first), b.iteration(first + 1 + groups.len()));
-    weight.format.element(b, &Block { stored, at: [row, block] }, &groups, lane)
+    weight.format.parts(b, &weight.block(stored, [row, block]), &groups, lane).element(b)
 }
 
 /// Multiplies vectors `[rows, columns]` with the rows of a weight: `[rows, rows of the weight]`. `addend` of the same shape is
@@ -62,25 +62,32 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
 }
 
 /// Multiplies a vector with the rows of a weight.
+///
+/// The loops run over rows, blocks, groups and lanes. Where groups that differ in their last dimension share a scale, that dimension is
+/// unrolled: quanta are multiplied first, and their sums with the scale.
 pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
     let stored = weight.load(b);
     let columns = split(weight);
     let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
+    let shared = weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied();
     let zero = b.float(0.0, Element::F32);
     b.open_region();
-    let lanes = columns.len();
-    let (all, last) = ((1..=lanes).collect::<Vec<_>>(), [0, lanes]);
+    // The last loop is that over lanes.
+    let lanes = columns.len() - usize::from(shared.is_some());
+    // States the extents of the loops over blocks and groups; it is not read.
+    let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
+    let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
     let mut iterators = vec![Iterator::Reduction; lanes + 1];
     for dimension in last {
         iterators[dimension] = Iterator::Parallel;
     }
     let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
-    let maps = [Map::of(lanes + 1, &all), Map::of(lanes + 1, &last)];
-    let sums = b.generic_single(&[x], sums, &maps, &iterators, |b, x| {
-        let row = b.iteration(0);
-        let element = element(b, weight, stored, row, 1);
-        let product = b.mulf(element, x[0]);
-        b.addf(x[1], product)
+    let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
+    let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
+        let at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+        let lane = b.iteration(lanes);
+        let product = products(b, weight, (stored, x), (&at, lane), shared);
+        b.addf(sum[1], product)
     });
     let initial = match addend {
         Some(addend) => addend,
@@ -92,6 +99,47 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
     let region = b.close_region();
     let results = b.dispatch_region(&[constants(&[weight.rows])], (region, vec![sum]));
     results.first().copied().unwrap_or(sum)
+}
+
+/// The products of a lane of a weight's groups and those of a vector: of one group, or of all `shared` groups of the last dimension.
+/// `at` has the row, the block and the indices of groups.
+fn products(
+    b: &mut Builder,
+    weight: &Weight,
+    (stored, x): (Value, Value),
+    (at, lane): (&[Value], Value),
+    shared: Option<i64>,
+) -> Value {
+    let [row, block, groups @ ..] = at else { return lane };
+    let block_of_weight = weight.block(stored, [*row, *block]);
+    let read = |b: &mut Builder, groups: &[Value]| {
+        let position: Vec<Value> = [*block].iter().chain(groups).chain([&lane]).copied().collect();
+        b.extract(x, &position)
+    };
+    let Some(shared) = shared else {
+        let element = weight.format.parts(b, &block_of_weight, groups, lane).element(b);
+        let x = read(b, groups);
+        return b.mulf(element, x);
+    };
+    let (mut sums, mut parts) = (None, None);
+    for index in 0..shared {
+        let mut groups = groups.to_vec();
+        groups.push(b.index(index));
+        let part = weight.format.parts(b, &block_of_weight, &groups, lane);
+        let x = read(b, &groups);
+        let product = b.mulf(part.quantum, x);
+        sums = Some(sums.map_or((product, x), |(products, all)| (b.addf(products, product), b.addf(all, x))));
+        parts = Some(part);
+    }
+    let (Some((products, all)), Some(part)) = (sums, parts) else { return lane };
+    let scaled = part.scale.map_or(products, |scale| b.mulf(products, scale));
+    match part.minimum {
+        Some(minimum) => {
+            let shifted = b.mulf(all, minimum);
+            b.addf(scaled, shifted)
+        }
+        None => scaled,
+    }
 }
 
 fn product_of_many(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, addend: Option<Value>) -> Value {

@@ -120,7 +120,7 @@ fn parts_are_those_that_a_file_has() {
     assert!(own.contains("util.global.load @output.weight"));
     let scaled = Model::new("granite", 8).with("granite.logit_scale", Value::Number(4.0)).import().unwrap();
     assert!(scaled.contains("arith.constant 0.25 : f32"));
-    let context = Options { context: Some(48), slots: 3 };
+    let context = Options { context: Some(48), slots: 3, is_portable: true };
     let text = import(&Model::new("gemma", 8).file(), &context).unwrap();
     assert!(text.contains("@cache : tensor<1x2x3x48x2x64xf32>"), "{}", &text[..2000]);
 }
@@ -150,7 +150,7 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         assert!(error.contains(words), "{error}");
     }
     for (context, slots, words) in [(Some(65), 1, "1 to 64 positions"), (Some(0), 1, "1 to 64"), (None, 0, "0 slots")] {
-        let error = import(&llama().file(), &Options { context, slots }).unwrap_err().to_string();
+        let error = import(&llama().file(), &Options { context, slots, ..Options::default() }).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

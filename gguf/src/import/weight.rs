@@ -4,7 +4,8 @@ use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Type, Value};
 
 use super::SCOPE;
-use super::blocks::Format;
+use super::blocks::{Block, Format};
+use super::config::Config;
 use crate::{ElementType, GgufFile, Tensor};
 
 /// A matrix of weights: `[rows, columns]`.
@@ -15,6 +16,7 @@ pub(super) struct Weight {
     pub(super) rows: i64,
     pub(super) columns: i64,
     pub(super) format: Format,
+    is_portable: bool,
 }
 
 fn missing(name: &str) -> Error {
@@ -35,7 +37,12 @@ fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
 
 impl Weight {
     /// Declares the parameter of a matrix.
-    pub(super) fn declare(b: &mut Builder, file: &GgufFile, name: &str, shape: [i64; 2]) -> Result<Weight> {
+    pub(super) fn declare(
+        b: &mut Builder,
+        (file, config): (&GgufFile, &Config),
+        name: &str,
+        shape: [i64; 2],
+    ) -> Result<Weight> {
         let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
         if !has_shape(tensor, &shape) {
             return Err(wrong_shape(tensor, &shape));
@@ -48,7 +55,12 @@ impl Weight {
         })?;
         let ty = format.storage(rows, columns);
         b.parameter(name, SCOPE, name, &ty);
-        Ok(Weight { name: name.to_owned(), ty, rows, columns, format })
+        Ok(Weight { name: name.to_owned(), ty, rows, columns, format, is_portable: config.is_portable })
+    }
+
+    /// Returns a block of the stored matrix.
+    pub(super) fn block(&self, stored: Value, at: [Value; 2]) -> Block {
+        Block { stored, at, is_portable: self.is_portable }
     }
 
     /// Reads the stored blocks.

@@ -215,6 +215,8 @@ impl Compiler {
         let names_files = weights.is_some()
             || key::flags_name_files(flags)
             || !format.is_imported() && with_path(key::model_names_files(model), "reading", model)?;
+        let is_portable = format == ModelFormat::Gguf && *target == Target::Portable;
+        let language_model = &gguf::Options { is_portable, ..language_model.clone() };
         let weights = weights.as_deref();
         let job = Job { model, format, arguments: &arguments, import, language_model, weights, names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
