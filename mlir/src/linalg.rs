@@ -108,7 +108,19 @@ impl Builder {
         let types: Vec<Type> = outputs.iter().map(|value| self.type_of(*value).clone()).collect();
         let yielded: Vec<Type> = types.iter().map(|ty| Type::Scalar(ty.element())).collect();
         self.terminate(&mut region, "linalg.yield", &results, &yielded);
-        self.print_generic(inputs, outputs, maps, iterators, &region)
+        let attributes = self.distribution.take().unwrap_or_default();
+        self.print_generic((inputs, outputs), maps, iterators, &attributes, &region)
+    }
+
+    /// Divides the loops of the next [`Builder::generic`], whose iterations are parallel, among workgroups of VMVX: each has `sizes`
+    /// iterations, or all where that is 0. The compiler's own choice for a nest without operands is one workgroup.
+    pub fn distribute_next(&mut self, sizes: &[i64]) {
+        self.distribution = Some(format!(
+            " attrs = {{compilation_info = #iree_codegen.compilation_info<lowering_config = \
+             #iree_cpu.lowering_config<distribution = [{}]>, translation_info = \
+             #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>}}",
+            list(sizes)
+        ));
     }
 
     /// [`Builder::generic`] with one output.
@@ -136,10 +148,10 @@ impl Builder {
 
     fn print_generic(
         &mut self,
-        inputs: &[Value],
-        outputs: &[Value],
+        (inputs, outputs): (&[Value], &[Value]),
         maps: &[Map],
         iterators: &[Iterator],
+        attributes: &str,
         region: &Region,
     ) -> Vec<Value> {
         let types: Vec<Type> = outputs.iter().map(|value| self.type_of(*value).clone()).collect();
@@ -152,7 +164,7 @@ impl Builder {
             .collect();
         let ins = if inputs.is_empty() { String::new() } else { format!(" ins({})", self.typed(inputs)) };
         let header = format!(
-            "linalg.generic {{indexing_maps = [{}], iterator_types = [{}]}}{ins} outs({})",
+            "linalg.generic {{indexing_maps = [{}], iterator_types = [{}]}}{ins} outs({}){attributes}",
             list(maps),
             list(&iterators),
             self.typed(outputs)

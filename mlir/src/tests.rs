@@ -121,3 +121,35 @@ fn tensors_of_open_extents_are_passed_on_behind_barriers() {
     let text = passed_on(Some(4));
     assert!(!text.contains("barrier") && text.contains("scf.yield %1, %1"), "{text}");
 }
+
+#[test]
+fn mutable_globals_have_a_first_value_and_are_written() {
+    let mut b = Builder::new();
+    let row = Type::tensor(&[Some(2), Some(4)], Element::F32);
+    b.mutable_global("state", &row);
+    let function = b.function("f", &[]);
+    let state = b.load_global("state", &row);
+    let doubled = b.elementwise(&[state], Element::F32, |b, x| b.addf(x[0], x[0]));
+    b.store_global("state", doubled);
+    b.end_function(function, &[], &[], &[]);
+    let text = b.finish().unwrap();
+    assert!(text.contains("util.global private mutable @state : tensor<2x4xf32>\n  util.initializer {\n"), "{text}");
+    assert!(text.contains(&format!("util.global.store {doubled}, @state : tensor<2x4xf32>")), "{text}");
+    let mut b = Builder::new();
+    b.mutable_global("state", &Type::tensor(&[None], Element::F32));
+    assert!(b.finish().unwrap_err().0.contains("a mutable global of type tensor<?xf32>"));
+}
+
+#[test]
+fn one_generic_operation_is_divided_as_it_should_be() {
+    let mut b = Builder::new();
+    let function = b.function("f", &[]);
+    let zero = b.float(0.0, Element::F32);
+    let x = b.fill(zero, &[Extent::Constant(4)]);
+    b.distribute_next(&[2]);
+    let y = b.elementwise(&[x], Element::F32, |b, x| b.negf(x[0]));
+    let z = b.elementwise(&[y], Element::F32, |b, x| b.negf(x[0]));
+    b.end_function(function, &[z], &[], &[]);
+    let text = b.finish().unwrap();
+    assert_eq!(text.matches("distribution = [2]").count(), 1, "{text}");
+}

@@ -28,6 +28,9 @@ impl Rows {
     }
 }
 
+/// Rows of weights whose elements a workgroup computes.
+const ROWS_OF_WORKGROUP: i64 = 64;
+
 /// Splits the columns of a weight: blocks, groups, lanes.
 fn split(weight: &Weight) -> Vec<i64> {
     let mut extents = vec![weight.columns / weight.format.elements()];
@@ -170,6 +173,11 @@ fn elements(b: &mut Builder, weight: &Weight) -> Value {
     let empty = b.empty(&constants(&extents), Element::F32);
     let maps = [Map::identity(extents.len())];
     let iterators = vec![Iterator::Parallel; extents.len()];
+    if weight.is_portable {
+        let mut sizes = vec![0; extents.len()];
+        sizes[0] = ROWS_OF_WORKGROUP;
+        b.distribute_next(&sizes);
+    }
     let elements = b.generic_single(&[], empty, &maps, &iterators, |b, _| {
         let row = b.iteration(0);
         element(b, weight, stored, row, 1)

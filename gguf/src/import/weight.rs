@@ -16,7 +16,8 @@ pub(super) struct Weight {
     pub(super) rows: i64,
     pub(super) columns: i64,
     pub(super) format: Format,
-    is_portable: bool,
+    /// Whether the module is for VMVX alone.
+    pub(super) is_portable: bool,
 }
 
 fn missing(name: &str) -> Error {

@@ -130,7 +130,7 @@ module {
     %101 = util.optimization_barrier %100 : tensor<128x1x144xi8> loc(#loc1)
     %228 = flow.dispatch.region -> (tensor<128x1x2x2x2x2x16xf32>) {
       %102 = tensor.empty() : tensor<128x1x2x2x2x2x16xf32> loc(#loc1)
-      %227 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%102 : tensor<128x1x2x2x2x2x16xf32>) {
+      %227 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%102 : tensor<128x1x2x2x2x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%103: f32 loc(#loc1)):
         %104 = linalg.index 0 : index loc(#loc1)
         %105 = linalg.index 2 : index loc(#loc1)
@@ -295,7 +295,7 @@ module {
     %263 = util.optimization_barrier %262 : tensor<64x1x210xi8> loc(#loc1)
     %363 = flow.dispatch.region -> (tensor<64x1x2x2x2x2x16xf32>) {
       %264 = tensor.empty() : tensor<64x1x2x2x2x2x16xf32> loc(#loc1)
-      %362 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%264 : tensor<64x1x2x2x2x2x16xf32>) {
+      %362 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%264 : tensor<64x1x2x2x2x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%265: f32 loc(#loc1)):
         %266 = linalg.index 0 : index loc(#loc1)
         %267 = linalg.index 2 : index loc(#loc1)
@@ -433,7 +433,7 @@ module {
     %398 = util.optimization_barrier %397 : tensor<64x1x176xi8> loc(#loc1)
     %553 = flow.dispatch.region -> (tensor<64x1x2x2x2x2x16xf32>) {
       %399 = tensor.empty() : tensor<64x1x2x2x2x2x16xf32> loc(#loc1)
-      %552 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%399 : tensor<64x1x2x2x2x2x16xf32>) {
+      %552 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%399 : tensor<64x1x2x2x2x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%400: f32 loc(#loc1)):
         %401 = linalg.index 0 : index loc(#loc1)
         %402 = linalg.index 2 : index loc(#loc1)
@@ -650,7 +650,7 @@ module {
     %606 = util.optimization_barrier %605 : tensor<256x4x20xi8> loc(#loc1)
     %667 = flow.dispatch.region -> (tensor<256x4x2x16xf32>) {
       %607 = tensor.empty() : tensor<256x4x2x16xf32> loc(#loc1)
-      %666 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%607 : tensor<256x4x2x16xf32>) {
+      %666 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%607 : tensor<256x4x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%608: f32 loc(#loc1)):
         %609 = linalg.index 0 : index loc(#loc1)
         %610 = linalg.index 2 : index loc(#loc1)
@@ -750,7 +750,7 @@ module {
     %702 = util.optimization_barrier %701 : tensor<256x1x84xi8> loc(#loc1)
     %792 = flow.dispatch.region -> (tensor<256x1x2x4x2x16xf32>) {
       %703 = tensor.empty() : tensor<256x1x2x4x2x16xf32> loc(#loc1)
-      %791 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d3, d4, d5)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%703 : tensor<256x1x2x4x2x16xf32>) {
+      %791 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d3, d4, d5)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%703 : tensor<256x1x2x4x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%704: f32 loc(#loc1)):
         %705 = linalg.index 0 : index loc(#loc1)
         %706 = linalg.index 2 : index loc(#loc1)
@@ -856,7 +856,7 @@ module {
     %804 = util.optimization_barrier %803 : tensor<256x1x110xi8> loc(#loc1)
     %937 = flow.dispatch.region -> (tensor<256x1x2x2x2x2x16xf32>) {
       %805 = tensor.empty() : tensor<256x1x2x2x2x2x16xf32> loc(#loc1)
-      %936 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%805 : tensor<256x1x2x2x2x2x16xf32>) {
+      %936 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3, d4, d5, d6)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} outs(%805 : tensor<256x1x2x2x2x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%806: f32 loc(#loc1)):
         %807 = linalg.index 0 : index loc(#loc1)
         %808 = linalg.index 2 : index loc(#loc1)
@@ -1018,7 +1018,7 @@ module {
     %962 = util.optimization_barrier %961 : tensor<256x8x22xi8> loc(#loc1)
     %1036 = flow.dispatch.region -> (tensor<256x8x2x16xf32>) {
       %963 = tensor.empty() : tensor<256x8x2x16xf32> loc(#loc1)
-      %1035 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%963 : tensor<256x8x2x16xf32>) {
+      %1035 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%963 : tensor<256x8x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%964: f32 loc(#loc1)):
         %965 = linalg.index 0 : index loc(#loc1)
         %966 = linalg.index 2 : index loc(#loc1)
@@ -1131,7 +1131,7 @@ module {
     %1071 = util.optimization_barrier %1070 : tensor<128x8x18xi8> loc(#loc2)
     %1115 = flow.dispatch.region -> (tensor<128x8x2x16xf32>) {
       %1072 = tensor.empty() : tensor<128x8x2x16xf32> loc(#loc2)
-      %1114 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1072 : tensor<128x8x2x16xf32>) {
+      %1114 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1072 : tensor<128x8x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1073: f32 loc(#loc2)):
         %1074 = linalg.index 0 : index loc(#loc2)
         %1075 = linalg.index 2 : index loc(#loc2)
@@ -1213,7 +1213,7 @@ module {
     %1150 = util.optimization_barrier %1149 : tensor<64x16x16xi16> loc(#loc2)
     %1168 = flow.dispatch.region -> (tensor<64x16x16xf32>) {
       %1151 = tensor.empty() : tensor<64x16x16xf32> loc(#loc2)
-      %1167 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1151 : tensor<64x16x16xf32>) {
+      %1167 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1151 : tensor<64x16x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1152: f32 loc(#loc2)):
         %1153 = linalg.index 0 : index loc(#loc2)
         %1154 = linalg.index 1 : index loc(#loc2)
@@ -1269,7 +1269,7 @@ module {
     %1203 = util.optimization_barrier %1202 : tensor<64x16x16xi16> loc(#loc2)
     %1215 = flow.dispatch.region -> (tensor<64x16x16xf32>) {
       %1204 = tensor.empty() : tensor<64x16x16xf32> loc(#loc2)
-      %1214 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1204 : tensor<64x16x16xf32>) {
+      %1214 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1204 : tensor<64x16x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1205: f32 loc(#loc2)):
         %1206 = linalg.index 0 : index loc(#loc2)
         %1207 = linalg.index 1 : index loc(#loc2)
@@ -1343,7 +1343,7 @@ module {
     %1268 = util.optimization_barrier %1267 : tensor<256x8x16xf32> loc(#loc2)
     %1276 = flow.dispatch.region -> (tensor<256x8x16xf32>) {
       %1269 = tensor.empty() : tensor<256x8x16xf32> loc(#loc2)
-      %1275 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1269 : tensor<256x8x16xf32>) {
+      %1275 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} outs(%1269 : tensor<256x8x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1270: f32 loc(#loc2)):
         %1271 = linalg.index 0 : index loc(#loc2)
         %1272 = linalg.index 1 : index loc(#loc2)
@@ -1390,7 +1390,7 @@ module {
     %1311 = util.optimization_barrier %1310 : tensor<256x8x17xi8> loc(#loc2)
     %1366 = flow.dispatch.region -> (tensor<256x8x2x16xf32>) {
       %1312 = tensor.empty() : tensor<256x8x2x16xf32> loc(#loc2)
-      %1365 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1312 : tensor<256x8x2x16xf32>) {
+      %1365 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1312 : tensor<256x8x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1313: f32 loc(#loc2)):
         %1314 = linalg.index 0 : index loc(#loc2)
         %1315 = linalg.index 2 : index loc(#loc2)
@@ -1461,7 +1461,7 @@ module {
     %1378 = util.optimization_barrier %1377 : tensor<256x8x18xi8> loc(#loc2)
     %1472 = flow.dispatch.region -> (tensor<256x8x2x16xf32>) {
       %1379 = tensor.empty() : tensor<256x8x2x16xf32> loc(#loc2)
-      %1471 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1379 : tensor<256x8x2x16xf32>) {
+      %1471 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1379 : tensor<256x8x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1380: f32 loc(#loc2)):
         %1381 = linalg.index 0 : index loc(#loc2)
         %1382 = linalg.index 2 : index loc(#loc2)
@@ -1584,7 +1584,7 @@ module {
     %1497 = util.optimization_barrier %1496 : tensor<256x8x24xi8> loc(#loc2)
     %1588 = flow.dispatch.region -> (tensor<256x8x2x16xf32>) {
       %1498 = tensor.empty() : tensor<256x8x2x16xf32> loc(#loc2)
-      %1587 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1498 : tensor<256x8x2x16xf32>) {
+      %1587 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%1498 : tensor<256x8x2x16xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [64, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%1499: f32 loc(#loc2)):
         %1500 = linalg.index 0 : index loc(#loc2)
         %1501 = linalg.index 2 : index loc(#loc2)
