@@ -90,7 +90,7 @@ impl Config {
     /// Reads a file's metadata.
     pub(super) fn of(file: &GgufFile, options: &Options) -> Result<Config> {
         let name = file.text("general.architecture").ok_or_else(|| {
-            Error::not_found("there is no 'general.architecture': the file has parameters and no model")
+            Error::not_found("there is no 'general.architecture': this is no model but an archive of parameters (GGUF), which --parameters= passes")
         })?;
         let architecture = Architecture::named(name).ok_or_else(|| {
             let known = Architecture::names();
