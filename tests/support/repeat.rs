@@ -22,7 +22,12 @@ const CALLS: usize = if IS_EMULATED { 400 } else { 4000 };
 const ROUNDS_VARIABLE: &str = "INCARNATE_TASK_ROUNDS";
 
 /// Cases whose calls read state that others change: model and case. Concurrent callers would interfere.
-const STATEFUL: [(&str, &str); 2] = [("converted", "global_refs"), ("parameters", "count")];
+const STATEFUL: [(&str, &str); 4] = [
+    ("converted", "global_refs"),
+    ("language_model", "prefill"),
+    ("language_model_native", "prefill"),
+    ("parameters", "count"),
+];
 
 fn is_stateless(model: &Model, case: &Case) -> bool {
     !model.folder.ends_with("accumulator")
