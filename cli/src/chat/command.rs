@@ -1,6 +1,5 @@
 //! `incarnate chat`, which builds the program of a model once, and runs it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{IsTerminal, stderr};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _};
-use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder};
+use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder, processor_identity};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
@@ -46,10 +45,14 @@ pub(crate) fn chat(arguments: &ChatCommand) -> Result<Verdict> {
     let compiled = compile_model(model, &arguments.compiler, &options, &mut NotKeptNote::default())?;
     let mut project = arguments.project.clone();
     project.feature.push(FEATURE.to_owned());
-    let (program, _temporary) = program_of(compiled.path(), model, &project)?;
-    let mut words = vec![OsString::from("chat"), model.as_os_str().to_owned()];
-    words.extend(arguments.options.words());
-    run(Command::new(&program).args(words), &program)
+    let (program, temporary) = program_of(compiled.path(), model, &project)?;
+    let mut command = Command::new(&program);
+    command.arg("chat").args(arguments.options.words()).arg("--").arg(model);
+    match temporary {
+        None => run(&mut command, &program),
+        // The folder is deleted behind the conversation.
+        Some(_folder) => wait_for(&mut command, &program),
+    }
 }
 
 /// Returns the program of a module, which is built unless it is in the user's cache; where there is no cache, in a temporary folder.
@@ -80,11 +83,11 @@ fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result
     built.map(|_| (path, temporary))
 }
 
-/// What a program depends on: the module, its options, and this command line, which has the translator.
+/// What a program depends on: the module, its options, the processor, and this command line, which has the translator.
 fn key(module: &Path, project: &ProjectArguments) -> Result<String> {
     let module = Source::of(module)?.text();
     let mut hasher = DefaultHasher::new();
-    format!("{project:?}").hash(&mut hasher);
+    (format!("{project:?}"), processor_identity()).hash(&mut hasher);
     let own = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
     if let Ok((metadata, path)) = own {
         (path, metadata.len(), metadata.modified().ok()).hash(&mut hasher);
@@ -93,17 +96,23 @@ fn key(module: &Path, project: &ProjectArguments) -> Result<String> {
     Ok(format!("{hash}-{:016x}", hasher.finish()))
 }
 
-/// Runs a program in the place of this one.
-#[cfg(unix)]
+/// Runs a program in the place of this one, where the system can.
 fn run(command: &mut Command, program: &Path) -> Result<Verdict> {
-    use std::os::unix::process::CommandExt as _;
-    let error = command.exec();
-    Err(Error::internal(format!("running '{}': {error}", program.display())))
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::CommandExt as _;
+        let error = command.exec();
+        Err(Error::internal(format!("running '{}': {error}", program.display())))
+    }
+    #[cfg(not(unix))]
+    wait_for(command, program)
 }
 
-/// Runs a program, and ends with its status.
-#[cfg(not(unix))]
-fn run(command: &mut Command, program: &Path) -> Result<Verdict> {
+/// Runs a program to its end. Its errors are those that it has printed.
+fn wait_for(command: &mut Command, program: &Path) -> Result<Verdict> {
     let status = command.status().context(|| format!("running '{}'", program.display()))?;
-    std::process::exit(status.code().unwrap_or(1))
+    match status.success() {
+        true => Ok(Verdict::Success),
+        false => Ok(Verdict::Failure(format!("'{}' ended with {status}", program.display()))),
+    }
 }

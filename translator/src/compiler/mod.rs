@@ -41,6 +41,7 @@ pub use format::ModelFormat;
 pub use incarnate_gguf as gguf;
 pub use incarnate_onnx as onnx;
 pub use incarnate_onnx::Options as ImportOptions;
+pub use processor::identity as processor_identity;
 pub use source::Source;
 pub(crate) use source::files_of;
 pub use target::{LackingFloat, Target};

@@ -23,7 +23,7 @@ const FIELDS: [&str; 15] = [
 ];
 
 /// Returns a text that is equal on processors of one kind with the same features.
-pub(super) fn identity() -> String {
+pub fn identity() -> String {
     let of_linux = fs::read_to_string("/proc/cpuinfo").map(|text| fields(&text)).unwrap_or_default();
     let of_windows = ["PROCESSOR_IDENTIFIER", "PROCESSOR_REVISION"].map(|name| std::env::var(name).unwrap_or_default());
     [&of_linux, &of_windows.join(" "), &detected(), &of_macos()].map(|text| text.trim().to_owned()).join("\n")
