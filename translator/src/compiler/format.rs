@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate_bytecode::{Archive, Contents, Error, KIND_BYTES, Result, kind_of, open_regular_file};
+use incarnate_gguf::GgufFile;
 
 use super::with_path;
 
@@ -23,6 +24,8 @@ pub enum ModelFormat {
 
 /// The first bytes of MLIR bytecode.
 const MLIR_BYTECODE: &[u8; 4] = b"ML\xEFR";
+/// The metadata of GGUF files that names the architecture of a model.
+const ARCHITECTURE: &str = "general.architecture";
 /// The first bytes of GGUF files.
 const GGUF: &[u8; 4] = b"GGUF";
 
@@ -40,7 +43,9 @@ impl ModelFormat {
             return Ok(Some(ModelFormat::MlirBytecode));
         }
         if first == GGUF {
-            return Ok(Some(ModelFormat::Gguf));
+            // Without an architecture it is an archive of parameters. The import says what is wrong with a damaged file.
+            let is_archive = GgufFile::open(path).is_ok_and(|file| file.value(ARCHITECTURE).is_none());
+            return Ok(Some(ModelFormat::Gguf).filter(|_| !is_archive));
         }
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         Ok(match extension.to_ascii_lowercase().as_str() {
