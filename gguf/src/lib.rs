@@ -22,8 +22,5 @@ pub use value::{Array, Value};
 fn shown(text: &str) -> String {
     /// In characters: enough for a name, and for a message that contains one.
     const SHOWN: usize = 256;
-    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
-        Some(start) => format!("{}...", start.escape_debug()),
-        None => text.escape_debug().to_string(),
-    }
+    incarnate_bytecode::shown(text, SHOWN)
 }

@@ -48,8 +48,5 @@ mod tests;
 fn shown(text: &str) -> String {
     /// In characters: enough for a name.
     const SHOWN: usize = 128;
-    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
-        Some(start) => format!("{}...", start.escape_debug()),
-        None => text.escape_debug().to_string(),
-    }
+    incarnate_bytecode::shown(text, SHOWN)
 }

@@ -51,6 +51,15 @@ fn write_escaped(out: &mut dyn Write, text: &str, kept: impl Fn(char) -> bool) -
     out.write_str(rest)
 }
 
+/// Returns text of a file for a message: on one line, escaped as Rust escapes it, and cut behind so many characters.
+#[must_use]
+pub fn shown(text: &str, characters: usize) -> alloc::string::String {
+    match text.char_indices().nth(characters).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => alloc::format!("{}...", start.escape_debug()),
+        None => alloc::string::ToString::to_string(&text.escape_debug()),
+    }
+}
+
 /// Writes bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits for each byte, as in MLIR's strings:
 /// quotes, backslashes, characters that act on a terminal, and what is not UTF-8.
 pub(crate) fn write_quoted(out: &mut dyn Write, bytes: &[u8]) -> fmt::Result {

@@ -107,7 +107,7 @@ pub use declared_name::QuotedName;
 #[cfg(feature = "text")]
 pub use disassembler::{Disassembler, disassemble, disassemble_function};
 pub use element_type::{ElementType, EncodingType, NumericalType};
-pub use escaped::{Escaped, EscapedLines, acts};
+pub use escaped::{Escaped, EscapedLines, acts, shown};
 pub use foreign::{START as KIND_BYTES, kind_of};
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};

@@ -37,8 +37,5 @@ mod tests;
 fn shown(text: &str) -> impl core::fmt::Display {
     /// In characters: enough for a key, and for a message that contains one.
     const SHOWN: usize = 256;
-    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
-        Some(start) => format!("{}...", start.escape_debug()),
-        None => text.escape_debug().to_string(),
-    }
+    crate::bytecode::shown(text, SHOWN)
 }
