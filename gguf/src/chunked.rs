@@ -1,13 +1,14 @@
 //! Files that are read in chunks: the metadata of a model is read, and its weights are not.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use incarnate_bytecode::{Contents, Error, MappedContents, Result, ResultExt as _, open_regular_file};
 
 use crate::GgufFile;
+use crate::file::names_architecture;
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 1 << 16;
@@ -18,29 +19,24 @@ struct ChunkedFile {
 }
 
 struct Reader {
-    file: File,
-    /// The position of the first byte of the chunk.
-    start: usize,
-    chunk: Vec<u8>,
+    file: BufReader<File>,
+    position: u64,
 }
 
 impl Reader {
-    fn read(&mut self, offset: usize, target: &mut [u8]) -> std::io::Result<()> {
-        if target.len() > CHUNK {
-            self.file.seek(SeekFrom::Start(offset as u64))?;
-            return self.file.read_exact(target);
+    fn read(&mut self, offset: u64, target: &mut [u8]) -> io::Result<()> {
+        // Keeps the chunk if the offset is in it.
+        self.file.seek_relative(offset.cast_signed().wrapping_sub(self.position.cast_signed()))?;
+        self.position = offset;
+        match self.file.read_exact(target) {
+            Ok(()) => self.position += target.len() as u64,
+            // The file has become shorter.
+            Err(error) => {
+                self.position = self.file.seek(SeekFrom::Start(0))?;
+                return Err(error);
+            }
         }
-        let in_chunk = |reader: &Reader| {
-            let first = offset.checked_sub(reader.start)?;
-            Some(first..first.checked_add(target.len())?)
-        };
-        if in_chunk(self).and_then(|range| self.chunk.get(range)).is_none() {
-            self.file.seek(SeekFrom::Start(offset as u64))?;
-            (self.start, self.chunk) = (offset, Vec::with_capacity(CHUNK));
-            self.file.by_ref().take(CHUNK as u64).read_to_end(&mut self.chunk)?;
-        }
-        let found = in_chunk(self).and_then(|range| self.chunk.get(range));
-        found.map(|bytes| target.copy_from_slice(bytes)).ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+        Ok(())
     }
 }
 
@@ -51,8 +47,17 @@ impl MappedContents for ChunkedFile {
 
     fn read(&self, offset: usize, target: &mut [u8]) -> bool {
         // A reader that panicked has whole chunks all the same.
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(offset, target).is_ok()
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(offset as u64, target).is_ok()
     }
+}
+
+/// The contents of a file, of which only those are read that are asked for.
+fn contents_of(path: &Path) -> Result<Contents> {
+    let file = open_regular_file(path)?;
+    let length = file.metadata()?.len();
+    let length = usize::try_from(length).map_err(|_| Error::out_of_range("the file exceeds the address space"))?;
+    let reader = Mutex::new(Reader { file: BufReader::with_capacity(CHUNK, file), position: 0 });
+    Ok(Contents::mapped(ChunkedFile { length, reader }))
 }
 
 impl GgufFile {
@@ -61,11 +66,17 @@ impl GgufFile {
     /// # Errors
     /// Errors of opening the file; those of [`GgufFile::read`].
     pub fn open(path: &Path) -> Result<GgufFile> {
-        let context = || format!("reading '{}'", path.display());
-        let file = open_regular_file(path)?;
-        let length = file.metadata().context(context)?.len();
-        let length = usize::try_from(length).map_err(|_| Error::out_of_range("the file exceeds the address space"))?;
-        let reader = Mutex::new(Reader { file, start: 0, chunk: Vec::new() });
-        GgufFile::read(Arc::new(Contents::mapped(ChunkedFile { length, reader }))).context(context)
+        let read = || GgufFile::read(Arc::new(contents_of(path)?));
+        read().context(|| format!("reading '{}'", path.display()))
+    }
+
+    /// Returns whether a file is a model: whether its metadata names an architecture. Other files are archives of parameters. The metadata is
+    /// read as far as that name, which is the first of ggml's files.
+    ///
+    /// # Errors
+    /// Those of [`GgufFile::open`], without those of the list of tensors.
+    pub fn is_model(path: &Path) -> Result<bool> {
+        let names = || names_architecture(&contents_of(path)?);
+        names().context(|| format!("reading '{}'", path.display()))
     }
 }

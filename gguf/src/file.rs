@@ -15,6 +15,8 @@ use crate::value::{Array, Kind, Value};
 const DEFAULT_ALIGNMENT: u64 = 32;
 /// The metadata key of the alignment.
 const ALIGNMENT_KEY: &str = "general.alignment";
+/// The metadata key of a model's architecture.
+pub(crate) const ARCHITECTURE_KEY: &str = "general.architecture";
 /// Most dimensions of a tensor; ggml has four.
 const MAXIMUM_RANK: u32 = 16;
 /// Most levels of arrays within arrays.
@@ -53,23 +55,10 @@ impl GgufFile {
     /// # Errors
     /// INVALID_ARGUMENT and OUT_OF_RANGE for damaged files, UNIMPLEMENTED for other versions.
     pub fn read(contents: Arc<Contents>) -> Result<GgufFile> {
-        let mut reader = Reader { contents: &contents, position: 0 };
-        let magic: [u8; 4] = reader.array()?;
-        if &magic != b"GGUF" {
-            return Err(Error::invalid_argument(format!(
-                "file begins with '{}' instead of 'GGUF'",
-                magic.escape_ascii()
-            )));
-        }
-        let version = reader.u32()?;
-        if !(2..=3).contains(&version) {
-            return Err(Error::unimplemented(format!("version {version} is not a little-endian 2 or 3")));
-        }
-        let (tensor_count, value_count) = (reader.u64()?, reader.u64()?);
+        let (mut reader, [tensor_count, value_count]) = Reader::begin(&contents)?;
         let mut metadata = HashMap::new();
         for number in 0..value_count {
-            let key = reader.key().context(|| format!("metadata value {number}"))?;
-            let value = reader.value().context(|| format!("metadata '{}'", shown(&key)))?;
+            let (key, value) = reader.entry(number)?;
             metadata.insert(key, value);
         }
         let mut tensors = Vec::new();
@@ -189,12 +178,48 @@ impl GgufFile {
     }
 }
 
+/// Returns whether the metadata names an architecture, of contents that are read as far as that name.
+pub(crate) fn names_architecture(contents: &Contents) -> Result<bool> {
+    let (mut reader, [_, value_count]) = Reader::begin(contents)?;
+    for number in 0..value_count {
+        if reader.entry(number)?.0 == ARCHITECTURE_KEY {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 struct Reader<'a> {
     contents: &'a Contents,
     position: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// Reads the header; returns the numbers of tensors and of metadata values, too.
+    fn begin(contents: &'a Contents) -> Result<(Reader<'a>, [u64; 2])> {
+        let mut reader = Reader { contents, position: 0 };
+        let magic: [u8; 4] = reader.array()?;
+        if &magic != b"GGUF" {
+            return Err(Error::invalid_argument(format!(
+                "file begins with '{}' instead of 'GGUF'",
+                magic.escape_ascii()
+            )));
+        }
+        let version = reader.u32()?;
+        if !(2..=3).contains(&version) {
+            return Err(Error::unimplemented(format!("version {version} is not a little-endian 2 or 3")));
+        }
+        let counts = [reader.u64()?, reader.u64()?];
+        Ok((reader, counts))
+    }
+
+    /// Reads a metadata value, with its key.
+    fn entry(&mut self, number: u64) -> Result<(String, Value)> {
+        let key = self.key().context(|| format!("metadata value {number}"))?;
+        let value = self.value().context(|| format!("metadata '{}'", shown(&key)))?;
+        Ok((key, value))
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let array = self.contents.array_at(self.position).ok_or_else(|| self.ends())?;
         self.position += N;

@@ -7,25 +7,35 @@ use incarnate_bytecode::{Contents, Result};
 use crate::{ElementType, GgufFile, Value};
 
 /// A metadata value: key, kind, bytes.
-type Row<'a> = (&'a str, u32, Vec<u8>);
+pub(crate) type Row<'a> = (&'a str, u32, Vec<u8>);
 
-fn text(text: &str) -> Vec<u8> {
+pub(crate) fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A file with metadata and one tensor `t` of 32 elements of Q4_1.
-fn file(metadata: &[Row<'_>]) -> Vec<u8> {
-    let mut bytes = [&b"GGUF\x03\0\0\0"[..], &1u64.to_le_bytes(), &(metadata.len() as u64).to_le_bytes()].concat();
+/// The header of a file, with tensors: names, shapes with the rows last, numbers of types. All of them begin at the first byte of the data.
+pub(crate) fn header(metadata: &[Row<'_>], tensors: &[(String, Vec<u64>, u32)]) -> Vec<u8> {
+    let counts = [tensors.len() as u64, metadata.len() as u64].map(u64::to_le_bytes);
+    let mut bytes = [&b"GGUF\x03\0\0\0"[..], &counts.concat()].concat();
     for (key, kind, value) in metadata {
         bytes.extend([text(key), kind.to_le_bytes().to_vec(), value.clone()].concat());
     }
-    bytes.extend([text("t"), 2u32.to_le_bytes().to_vec(), 32u64.to_le_bytes().to_vec()].concat());
-    bytes.extend([&2u64.to_le_bytes()[..], &3u32.to_le_bytes(), &0u64.to_le_bytes()].concat());
+    for (name, shape, number) in tensors {
+        bytes.extend([text(name), (shape.len() as u32).to_le_bytes().to_vec()].concat());
+        shape.iter().rev().for_each(|extent| bytes.extend(extent.to_le_bytes()));
+        bytes.extend([&number.to_le_bytes()[..], &0u64.to_le_bytes()].concat());
+    }
+    bytes
+}
+
+/// A file with metadata and one tensor `t` of 64 elements of Q4_1.
+fn file(metadata: &[Row<'_>]) -> Vec<u8> {
+    let mut bytes = header(metadata, &[("t".to_owned(), vec![2, 32], 3)]);
     bytes.resize(bytes.len().next_multiple_of(32) + 40, 7);
     bytes
 }
 
-fn read(bytes: Vec<u8>) -> Result<GgufFile> {
+pub(crate) fn read(bytes: Vec<u8>) -> Result<GgufFile> {
     GgufFile::read(Arc::new(Contents::from_vec(bytes)))
 }
 

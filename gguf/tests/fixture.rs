@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use incarnate_bytecode::Contents;
 use incarnate_gguf::{GgufFile, Options, import};
 
 #[test]
@@ -19,4 +21,20 @@ fn the_modules_of_the_test_model_are_those_of_its_file() {
         }
         assert!(fs::read_to_string(&path).unwrap_or_default() == text, "BLESS=1 writes {}", path.display());
     }
+}
+
+#[test]
+fn files_that_are_read_in_chunks_have_the_same_header() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model/model.gguf");
+    let whole = GgufFile::read(Arc::new(Contents::read(&path).unwrap())).unwrap();
+    let chunked = GgufFile::open(&path).unwrap();
+    assert_eq!((chunked.tensors(), chunked.header().unwrap()), (whole.tensors(), whole.header().unwrap()));
+    assert!(GgufFile::is_model(&path).unwrap());
+    // Behind the first chunk, across its end, and before it again.
+    for range in [100_000..100_100, 65_500..65_600, 0..4, 300_000..400_000, 10..14] {
+        assert_eq!(chunked.contents().bytes(range.clone()).unwrap(), whole.contents().bytes(range).unwrap());
+    }
+    let end = whole.contents().length();
+    assert!(chunked.contents().bytes(end - 4..end + 4).is_err());
+    assert_eq!(chunked.contents().bytes(end - 4..end).unwrap(), whole.contents().bytes(end - 4..end).unwrap());
 }

@@ -4,6 +4,7 @@ use incarnate_bytecode::{Error, Result};
 
 use super::Options;
 use super::architecture::Architecture;
+use crate::file::ARCHITECTURE_KEY;
 use crate::{GgufFile, shown};
 
 /// The largest extent and the largest number of layers that are plausible; products of a few of them do not overflow.
@@ -89,7 +90,7 @@ impl Metadata<'_> {
 impl Config {
     /// Reads a file's metadata.
     pub(super) fn of(file: &GgufFile, options: &Options) -> Result<Config> {
-        let name = file.text("general.architecture").ok_or_else(|| {
+        let name = file.text(ARCHITECTURE_KEY).ok_or_else(|| {
             Error::not_found("there is no 'general.architecture': this is no model but an archive of parameters (GGUF), which --parameters= passes")
         })?;
         let architecture = Architecture::named(name).ok_or_else(|| {

@@ -1,10 +1,9 @@
 //! Imports of small models, whole and damaged.
 
-use std::sync::Arc;
-
-use incarnate_bytecode::{Contents, Result, StatusCode};
+use incarnate_bytecode::{Result, StatusCode};
 
 use super::{Options, import};
+use crate::tests::{Row, header, read, text};
 use crate::{ElementType, GgufFile};
 
 /// A file with the metadata and the tensors of a model of one layer.
@@ -69,24 +68,14 @@ impl Model {
     }
 
     fn file(&self) -> GgufFile {
-        let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-        let mut bytes = b"GGUF\x03\0\0\0".to_vec();
-        bytes.extend((self.tensors.len() as u64).to_le_bytes());
-        bytes.extend((self.metadata.len() as u64).to_le_bytes());
-        for (key, value) in &self.metadata {
-            let (kind, value) = match value {
-                Value::Text(value) => (8u32, text(value)),
-                Value::Count(count) => (4, count.to_le_bytes().to_vec()),
-                Value::Number(number) => (6, number.to_le_bytes().to_vec()),
-            };
-            bytes.extend([text(key), kind.to_le_bytes().to_vec(), value].concat());
-        }
-        for (name, shape, number) in &self.tensors {
-            bytes.extend([text(name), (shape.len() as u32).to_le_bytes().to_vec()].concat());
-            shape.iter().rev().for_each(|extent| bytes.extend(extent.to_le_bytes()));
-            bytes.extend([&number.to_le_bytes()[..], &0u64.to_le_bytes()].concat());
-        }
-        GgufFile::read(Arc::new(Contents::from_vec(bytes))).unwrap()
+        let row = |(key, value): &'_ (String, Value)| match value {
+            Value::Text(value) => (key.clone(), 8, text(value)),
+            Value::Count(count) => (key.clone(), 4, count.to_le_bytes().to_vec()),
+            Value::Number(number) => (key.clone(), 6, number.to_le_bytes().to_vec()),
+        };
+        let rows: Vec<(String, u32, Vec<u8>)> = self.metadata.iter().map(row).collect();
+        let rows: Vec<Row<'_>> = rows.iter().map(|(key, kind, value)| (&**key, *kind, value.clone())).collect();
+        read(header(&rows, &self.tensors)).unwrap()
     }
 
     fn import(&self) -> Result<String> {

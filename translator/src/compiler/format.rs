@@ -24,8 +24,6 @@ pub enum ModelFormat {
 
 /// The first bytes of MLIR bytecode.
 const MLIR_BYTECODE: &[u8; 4] = b"ML\xEFR";
-/// The metadata of GGUF files that names the architecture of a model.
-const ARCHITECTURE: &str = "general.architecture";
 /// The first bytes of GGUF files.
 const GGUF: &[u8; 4] = b"GGUF";
 
@@ -43,9 +41,9 @@ impl ModelFormat {
             return Ok(Some(ModelFormat::MlirBytecode));
         }
         if first == GGUF {
-            // Without an architecture it is an archive of parameters. The import says what is wrong with a damaged file.
-            let is_archive = GgufFile::open(path).is_ok_and(|file| file.value(ARCHITECTURE).is_none());
-            return Ok(Some(ModelFormat::Gguf).filter(|_| !is_archive));
+            // The import says what is wrong with a damaged file.
+            let is_model = GgufFile::is_model(path).unwrap_or(true);
+            return Ok(Some(ModelFormat::Gguf).filter(|_| is_model));
         }
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         Ok(match extension.to_ascii_lowercase().as_str() {
