@@ -59,8 +59,6 @@ pub struct Builder {
     types: Vec<Type>,
     /// Whether a tensor has extents that are known when the module runs.
     pub(crate) is_dynamic: bool,
-    /// The attributes of the next generic operation.
-    pub(crate) distribution: Option<String>,
     /// Whether operations are those of one kernel.
     pub(crate) is_in_dispatch: bool,
     error: Option<Malformed>,

@@ -17,6 +17,15 @@ impl Builder {
         self.with_regions(&types, &header, &[("", &region.0)], "")
     }
 
+    /// [`Builder::dispatch_region`] of the operations that `body` appends, which returns one tensor of these extents.
+    pub fn dispatch(&mut self, extents: &[Extent], body: impl FnOnce(&mut Builder) -> Value) -> Value {
+        self.open_region();
+        let result = body(self);
+        let region = self.close_region();
+        let results = self.dispatch_region(&[extents.to_vec()], (region, vec![result]));
+        results.first().copied().unwrap_or(result)
+    }
+
     /// States whether the operations that follow are those of a region for [`Builder::dispatch_region`], whose tensors have no allocations.
     pub fn set_in_dispatch(&mut self, is_in_dispatch: bool) {
         self.is_in_dispatch = is_in_dispatch;

@@ -96,6 +96,33 @@ impl Builder {
         iterators: &[Iterator],
         body: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
+        self.generic_with("", (inputs, outputs), maps, iterators, body)
+    }
+
+    /// [`Builder::generic`] with parallel loops over the elements of its output alone, which are divided among workgroups of VMVX: each has
+    /// `sizes` iterations, or all where that is 0. The compiler's own choice for a nest without inputs is one workgroup.
+    pub fn distributed(
+        &mut self,
+        output: Value,
+        sizes: &[i64],
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Value {
+        let attributes = format!(" attrs = {{{}}}", compilation_info(&distribution(sizes)));
+        let rank = self.rank(output);
+        let (maps, iterators) = ([Map::identity(rank)], vec![Iterator::Parallel; rank]);
+        let body = |b: &mut Builder, x: &[Value]| vec![body(b, x)];
+        let results = self.generic_with(&attributes, (&[], &[output]), &maps, &iterators, body);
+        results.first().copied().unwrap_or(output)
+    }
+
+    fn generic_with(
+        &mut self,
+        attributes: &str,
+        (inputs, outputs): (&[Value], &[Value]),
+        maps: &[Map],
+        iterators: &[Iterator],
+        body: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
         let operands: Vec<Value> = inputs.iter().chain(outputs).copied().collect();
         self.check_maps(&operands, maps, iterators.len());
         self.open_region();
@@ -108,19 +135,7 @@ impl Builder {
         let types: Vec<Type> = outputs.iter().map(|value| self.type_of(*value).clone()).collect();
         let yielded: Vec<Type> = types.iter().map(|ty| Type::Scalar(ty.element())).collect();
         self.terminate(&mut region, "linalg.yield", &results, &yielded);
-        let attributes = self.distribution.take().unwrap_or_default();
-        self.print_generic((inputs, outputs), maps, iterators, &attributes, &region)
-    }
-
-    /// Divides the loops of the next [`Builder::generic`], whose iterations are parallel, among workgroups of VMVX: each has `sizes`
-    /// iterations, or all where that is 0. The compiler's own choice for a nest without operands is one workgroup.
-    pub fn distribute_next(&mut self, sizes: &[i64]) {
-        self.distribution = Some(format!(
-            " attrs = {{compilation_info = #iree_codegen.compilation_info<lowering_config = \
-             #iree_cpu.lowering_config<distribution = [{}]>, translation_info = \
-             #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>}}",
-            list(sizes)
-        ));
+        self.print_generic((inputs, outputs), maps, iterators, attributes, &region)
     }
 
     /// [`Builder::generic`] with one output.
@@ -209,15 +224,9 @@ impl Builder {
         loops: usize,
         is_first: bool,
     ) -> Value {
-        let config = format!("lowering_config = #iree_cpu.lowering_config<distribution = [{}]>", list(&vec![0; loops]));
-        let attributes = match is_first {
-            true => format!(
-                " {{compilation_info = #iree_codegen.compilation_info<{config}, \
-                 translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>}}"
-            ),
-            false => format!(" {{{config}}}"),
-        };
-        self.named(kernel, &operands.0, operands.1, &attributes)
+        let config = distribution(&vec![0; loops]);
+        let attributes = if is_first { compilation_info(&config) } else { config };
+        self.named(kernel, &operands.0, operands.1, &format!(" {{{attributes}}}"))
     }
 
     fn named(&mut self, kernel: Kernel, inputs: &[Value], output: Value, attributes: &str) -> Value {
@@ -229,6 +238,19 @@ impl Builder {
         let text = format!("linalg.{name}{attributes} ins({}) outs({output} : {ty}) -> {ty}", self.typed(inputs));
         self.operation(ty, &text)
     }
+}
+
+/// The attribute that divides loops among workgroups: each has `sizes` iterations, or all where that is 0.
+fn distribution(sizes: &[i64]) -> String {
+    format!("lowering_config = #iree_cpu.lowering_config<distribution = [{}]>", list(sizes))
+}
+
+/// The attribute that names the pipeline of the code generation for VMVX, with that of the loops.
+fn compilation_info(config: &str) -> String {
+    format!(
+        "compilation_info = #iree_codegen.compilation_info<{config}, \
+         translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>"
+    )
 }
 
 fn parenthesised(types: &[Type]) -> String {

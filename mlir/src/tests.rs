@@ -144,10 +144,8 @@ fn mutable_globals_have_a_first_value_and_are_written() {
 fn one_generic_operation_is_divided_as_it_should_be() {
     let mut b = Builder::new();
     let function = b.function("f", &[]);
-    let zero = b.float(0.0, Element::F32);
-    let x = b.fill(zero, &[Extent::Constant(4)]);
-    b.distribute_next(&[2]);
-    let y = b.elementwise(&[x], Element::F32, |b, x| b.negf(x[0]));
+    let empty = b.empty(&[Extent::Constant(4)], Element::F32);
+    let y = b.distributed(empty, &[2], |b, _| b.float(1.0, Element::F32));
     let z = b.elementwise(&[y], Element::F32, |b, x| b.negf(x[0]));
     b.end_function(function, &[z], &[], &[]);
     let text = b.finish().unwrap();

@@ -1,6 +1,6 @@
 //! The architectures, as data. Source: the graphs of llama.cpp and the models of Hugging Face's `transformers`.
 
-/// How a head's elements form pairs, which rotary embeddings turn.
+/// How a head's elements form pairs, which rotary embeddings rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pairs {
     /// Each two adjacent elements.

@@ -3,13 +3,18 @@
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Type, Value};
 
 use super::config::Config;
-use super::product::Rows;
+use super::product::{Rows, multiply_add};
+
+/// The loops of the products of attention, the last of which sums.
+const LOOPS: [Iterator; 5] =
+    [Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+/// The name of the cache.
+const NAME: &str = "cache";
 
 /// The keys and values of all layers: `[layers, 2, slots, positions, heads, size]`. They are one global: IREE's compiler, up to 3.13, stores
 /// one buffer in all globals whose first values are equal.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
-    name: String,
     ty: Type,
     heads: i64,
     size: i64,
@@ -51,19 +56,18 @@ impl Cache {
         let (heads, size) = (config.key_heads, config.head_size);
         let extents = [config.layers, 2, config.slots, config.context, heads, size];
         let ty = Type::tensor(&extents.map(|extent| u64::try_from(extent).ok()), Element::F32);
-        let name = "cache".to_owned();
-        b.mutable_global(&name, &ty);
-        Cache { name, ty, heads, size }
+        b.mutable_global(NAME, &ty);
+        Cache { ty, heads, size }
     }
 
     /// Reads the global.
     pub(super) fn load(&self, b: &mut Builder) -> Value {
-        b.load_global(&self.name, &self.ty)
+        b.load_global(NAME, &self.ty)
     }
 
     /// Writes the global.
     pub(super) fn store(&self, b: &mut Builder, value: Value) {
-        b.store_global(&self.name, value);
+        b.store_global(NAME, value);
     }
 
     /// Returns the cache with other rows `[rows, heads, size]`.
@@ -109,22 +113,14 @@ pub(super) fn attend(
     let weights = b.softmax(scores, 3, &extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
-    b.open_region();
-    let values = cache.rows(b, place, Part::Values(layer), cached);
-    let initial = b.fill(zero, &sums);
-    // Loops: rows, groups, heads of a group, elements; positions.
-    let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
-    let mut iterators = [Iterator::Parallel; 5];
-    iterators[4] = Iterator::Reduction;
-    let attended = b.generic_single(&[weights, values], initial, &maps, &iterators, multiply_add);
-    let region = b.close_region();
-    let attended = b.dispatch_region(&[sums.to_vec()], (region, vec![attended]))[0];
+    let attended = b.dispatch(&sums, |b| {
+        let values = cache.rows(b, place, Part::Values(layer), cached);
+        let initial = b.fill(zero, &sums);
+        // Loops: rows, groups, heads of a group, elements; positions.
+        let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
+        b.generic_single(&[weights, values], initial, &maps, &LOOPS, multiply_add)
+    });
     b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
-}
-
-fn multiply_add(b: &mut Builder, x: &[Value]) -> Value {
-    let product = b.mulf(x[0], x[1]);
-    b.addf(x[2], product)
 }
 
 /// The products of queries and keys, scaled; keys behind a row's position have none.
@@ -139,16 +135,13 @@ fn scores(
     let zero = b.float(0.0, Element::F32);
     let scale = b.float(config.attention_scale, Element::F32);
     let least = b.float(f64::NEG_INFINITY, Element::F32);
-    b.open_region();
-    let keys = cache.rows(b, place, Part::Keys(layer), cached);
-    let initial = b.fill(zero, extents);
-    // Loops: groups, heads of a group, rows, positions; elements.
-    let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
-    let mut iterators = [Iterator::Parallel; 5];
-    iterators[4] = Iterator::Reduction;
-    let scores = b.generic_single(&[queries, keys], initial, &maps, &iterators, multiply_add);
-    let region = b.close_region();
-    let scores = b.dispatch_region(&[extents.to_vec()], (region, vec![scores]))[0];
+    let scores = b.dispatch(extents, |b| {
+        let keys = cache.rows(b, place, Part::Keys(layer), cached);
+        let initial = b.fill(zero, extents);
+        // Loops: groups, heads of a group, rows, positions; elements.
+        let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
+        b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add)
+    });
     let empty = b.empty(extents, Element::F32);
     let maps = [Map::identity(4), Map::identity(4)];
     b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {

@@ -100,13 +100,13 @@ impl Layer {
         b.set_location(Some(&format!("blk.{}", self.index)));
         let normalised = rms_norm(b, x, &self.attention_norm, config.width, config.norm_epsilon);
         let query = self.query.apply(b, place, normalised);
-        let query = self.heads(b, config, place, query, (config.heads, config.head_size), self.query_norm.as_ref());
-        let query = angles.turn(b, query, config.heads, config.head_size);
+        let query = heads(b, config, place, query, (config.heads, config.head_size), self.query_norm.as_ref());
+        let query = angles.rotate(b, query, config.heads, config.head_size);
         let key = self.key.apply(b, place, normalised);
-        let key = self.heads(b, config, place, key, (config.key_heads, config.head_size), self.key_norm.as_ref());
-        let key = angles.turn(b, key, config.key_heads, config.head_size);
+        let key = heads(b, config, place, key, (config.key_heads, config.head_size), self.key_norm.as_ref());
+        let key = angles.rotate(b, key, config.key_heads, config.head_size);
         let value = self.value.apply(b, place, normalised);
-        let value = self.heads(b, config, place, value, (config.key_heads, config.head_size), None);
+        let value = heads(b, config, place, value, (config.key_heads, config.head_size), None);
         let (cache, cached) = cache;
         *cached = cache.with(b, place, Part::Keys(self.index), *cached, key);
         *cached = cache.with(b, place, Part::Values(self.index), *cached, value);
@@ -118,19 +118,18 @@ impl Layer {
         let hidden = gated(b, config.architecture.activation, gate, up);
         self.down.add_to(b, config, place, hidden, x)
     }
+}
 
-    /// Splits vectors into heads, and normalises those.
-    fn heads(
-        &self,
-        b: &mut Builder,
-        config: &Config,
-        place: &Place,
-        x: Value,
-        (heads, size): (i64, i64),
-        norm: Option<&Vector>,
-    ) -> Value {
-        let extents = [place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
-        let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
-        norm.map_or(x, |norm| rms_norm(b, x, norm, size, config.norm_epsilon))
-    }
+/// Splits vectors into heads, and normalises those.
+fn heads(
+    b: &mut Builder,
+    config: &Config,
+    place: &Place,
+    x: Value,
+    (heads, size): (i64, i64),
+    norm: Option<&Vector>,
+) -> Value {
+    let extents = [place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
+    let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
+    norm.map_or(x, |norm| rms_norm(b, x, norm, size, config.norm_epsilon))
 }

@@ -74,34 +74,30 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
     let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
     let shared = weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied();
     let zero = b.float(0.0, Element::F32);
-    b.open_region();
     // The last loop is that over lanes.
     let lanes = columns.len() - usize::from(shared.is_some());
-    // States the extents of the loops over blocks and groups; it is not read.
-    let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
-    let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
-    let mut iterators = vec![Iterator::Reduction; lanes + 1];
-    for dimension in last {
-        iterators[dimension] = Iterator::Parallel;
-    }
-    let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
-    let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
-    let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
-        let at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
-        let lane = b.iteration(lanes);
-        let product = products(b, weight, (stored, x), (&at, lane), shared);
-        b.addf(sum[1], product)
-    });
-    let initial = match addend {
-        Some(addend) => addend,
-        None => b.fill(zero, &constants(&[weight.rows])),
-    };
-    let maps = [Map::identity(2), Map::of(2, &[0])];
-    let iterators = [Iterator::Parallel, Iterator::Reduction];
-    let sum = b.generic_single(&[sums], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0]));
-    let region = b.close_region();
-    let results = b.dispatch_region(&[constants(&[weight.rows])], (region, vec![sum]));
-    results.first().copied().unwrap_or(sum)
+    let rows = constants(&[weight.rows]);
+    b.dispatch(&rows, |b| {
+        // States the extents of the loops over blocks and groups; it is not read.
+        let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
+        let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
+        let mut iterators = vec![Iterator::Reduction; lanes + 1];
+        for dimension in last {
+            iterators[dimension] = Iterator::Parallel;
+        }
+        let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
+        let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
+        let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
+            let at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+            let lane = b.iteration(lanes);
+            let product = products(b, weight, (stored, x), (&at, lane), shared);
+            b.addf(sum[1], product)
+        });
+        let initial = addend.unwrap_or_else(|| b.fill(zero, &rows));
+        let maps = [Map::identity(2), Map::of(2, &[0])];
+        let iterators = [Iterator::Parallel, Iterator::Reduction];
+        b.generic_single(&[sums], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0]))
+    })
 }
 
 /// The products of a lane of a weight's groups and those of a vector: of one group, or of all `shared` groups of the last dimension.
@@ -147,19 +143,19 @@ fn products(
 
 fn product_of_many(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
     let elements = elements(b, weight);
-    let initial = match addend {
-        Some(addend) => addend,
-        None => {
-            let zero = b.float(0.0, Element::F32);
-            b.fill(zero, &[rows.extent(), Extent::Constant(weight.rows)])
-        }
-    };
+    let initial = addend.unwrap_or_else(|| {
+        let zero = b.float(0.0, Element::F32);
+        b.fill(zero, &[rows.extent(), Extent::Constant(weight.rows)])
+    });
     let maps = [Map::of(3, &[0, 2]), Map::of(3, &[1, 2]), Map::of(3, &[0, 1])];
     let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
-    b.generic_single(&[x, elements], initial, &maps, &iterators, |b, x| {
-        let product = b.mulf(x[0], x[1]);
-        b.addf(x[2], product)
-    })
+    b.generic_single(&[x, elements], initial, &maps, &iterators, multiply_add)
+}
+
+/// The body of a product: the third value, and the product of the others.
+pub(super) fn multiply_add(b: &mut Builder, x: &[Value]) -> Value {
+    let product = b.mulf(x[0], x[1]);
+    b.addf(x[2], product)
 }
 
 /// Computes all elements of a weight, in a dispatch of its own: `[rows, columns]`.
@@ -168,24 +164,25 @@ fn elements(b: &mut Builder, weight: &Weight) -> Value {
     // Otherwise elements of small weights are computed when the module is loaded, and kept.
     let stored = b.opaque(stored);
     let columns = split(weight);
-    let extents: Vec<i64> = core::iter::once(weight.rows).chain(columns.iter().copied()).collect();
-    b.open_region();
-    let empty = b.empty(&constants(&extents), Element::F32);
-    let maps = [Map::identity(extents.len())];
-    let iterators = vec![Iterator::Parallel; extents.len()];
-    if weight.is_portable {
-        let mut sizes = vec![0; extents.len()];
-        sizes[0] = ROWS_OF_WORKGROUP;
-        b.distribute_next(&sizes);
-    }
-    let elements = b.generic_single(&[], empty, &maps, &iterators, |b, _| {
-        let row = b.iteration(0);
-        element(b, weight, stored, row, 1)
+    let extents: Vec<i64> = core::iter::once(weight.rows).chain(columns).collect();
+    let mut sizes = vec![0; extents.len()];
+    sizes[0] = ROWS_OF_WORKGROUP;
+    let all = constants(&extents);
+    let elements = b.dispatch(&all, |b| {
+        let empty = b.empty(&all, Element::F32);
+        let body = |b: &mut Builder, _: &[Value]| {
+            let row = b.iteration(0);
+            element(b, weight, stored, row, 1)
+        };
+        match weight.is_portable {
+            true => b.distributed(empty, &sizes, body),
+            false => {
+                let iterators = vec![Iterator::Parallel; all.len()];
+                b.generic_single(&[], empty, &[Map::identity(all.len())], &iterators, body)
+            }
+        }
     });
-    let region = b.close_region();
-    let results = b.dispatch_region(&[constants(&extents)], (region, vec![elements]));
-    let elements = results.first().copied().unwrap_or(elements);
-    b.collapse_shape(elements, &[vec![0], (1..extents.len()).collect()])
+    b.collapse_shape(elements, &[vec![0], (1..all.len()).collect()])
 }
 
 /// Reads rows of a weight, by tokens `[rows] i32`, times a factor: `[rows, columns]`. A token that is none reads the last row.

@@ -1,4 +1,4 @@
-//! Rotary embeddings: pairs of a head's elements are turned by angles that grow with the position.
+//! Rotary embeddings: pairs of a head's elements are rotated by angles that grow with the position.
 
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Value};
 
@@ -44,8 +44,8 @@ impl Angles {
         Angles { cosines, sines, rows, pairs: config.architecture.pairs }
     }
 
-    /// Turns the pairs of heads `[rows, heads, size]`.
-    pub(super) fn turn(&self, b: &mut Builder, x: Value, heads: i64, size: i64) -> Value {
+    /// Rotates the pairs of heads `[rows, heads, size]`.
+    pub(super) fn rotate(&self, b: &mut Builder, x: Value, heads: i64, size: i64) -> Value {
         let (row, head) = (self.rows.extent(), Extent::Constant(heads));
         let (two, half) = (Extent::Constant(2), Extent::Constant(size / 2));
         let (extents, element, pair) = match self.pairs {
@@ -56,7 +56,7 @@ impl Angles {
         let empty = b.empty(&extents, Element::F32);
         let maps = [Map::identity(4), Map::of(4, &[0, pair]), Map::of(4, &[0, pair]), Map::identity(4)];
         let inputs = [x, self.cosines, self.sines];
-        let turned = b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, values| {
+        let rotated = b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, values| {
             let at = [0, 1, 2, 3].map(|dimension| b.iteration(dimension));
             let (zero, one) = (b.index(0), b.index(1));
             let mut partner = at;
@@ -68,6 +68,6 @@ impl Angles {
             let (own, other) = (b.mulf(values[0], values[1]), b.mulf(partner, sine));
             b.addf(own, other)
         });
-        b.collapse_shape(turned, &[vec![0], vec![1], vec![2, 3]])
+        b.collapse_shape(rotated, &[vec![0], vec![1], vec![2, 3]])
     }
 }
