@@ -109,11 +109,7 @@ pub(super) fn compile_model(
         Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
     let compiled = compiler.compile(model, options, |event| match event {
-        Event::Starting if stderr().is_terminal() => {
-            line.set_message(format!("compiling {} for {target} ...", model.display()));
-            line.enable_steady_tick(Duration::from_millis(100));
-        }
-        Event::Starting => {}
+        Event::Starting => show(&line, format!("compiling {} for {target} ...", model.display())),
         Event::TakingF32(float) => line.suspend(|| {
             // Without standard error, the note is lost and the module is not.
             let _ = writeln!(stderr(), "note: {}: {float}", Escaped(&model.display().to_string()));
@@ -125,6 +121,14 @@ pub(super) fn compile_model(
     });
     line.finish_and_clear();
     compiled
+}
+
+/// Shows a line on the terminal, if there is one, for as long as work takes.
+pub(super) fn show(line: &ProgressBar, message: String) {
+    if stderr().is_terminal() {
+        line.set_message(message);
+        line.enable_steady_tick(Duration::from_millis(100));
+    }
 }
 
 /// Compiles the models among the files of a command and puts their modules in their place, which are there as long as the result

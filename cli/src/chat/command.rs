@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _};
@@ -17,7 +15,7 @@ use super::ChatOptions;
 use crate::Verdict;
 use crate::arguments::ProjectArguments;
 use crate::build::{Code, ProgramTarget, program};
-use crate::models::{CompilerArguments, NotKeptNote, compile_model};
+use crate::models::{CompilerArguments, NotKeptNote, compile_model, show};
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatCommand {
@@ -72,10 +70,7 @@ fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result
         }
     };
     let line = ProgressBar::new_spinner();
-    if stderr().is_terminal() {
-        line.set_message(format!("building the program of {} ...", model.display()));
-        line.enable_steady_tick(Duration::from_millis(100));
-    }
+    show(&line, format!("building the program of {} ...", model.display()));
     let target = ProgramTarget::of(None, &project.target_cpu, None, false)?;
     let code = Code { untrusted: false, reassociate: false, unfuse: false };
     let built = program(&[module.to_owned()], &path, project, &target, code);

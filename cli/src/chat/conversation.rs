@@ -184,3 +184,23 @@ impl Chat {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ChatOptions,
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_sampler() {
+        let options = Line::try_parse_from(["chat", "--seed=0"]).unwrap().options;
+        assert_eq!(sampling(&options), SamplerOptions::default());
+    }
+}
