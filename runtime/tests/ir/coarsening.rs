@@ -275,5 +275,7 @@ fn random_kernels_run_several_workgroups_as_they_run_single_ones() {
         coarse += 1;
         shorter += usize::from(alike < workgroups as u32);
     }
-    assert!(coarse > programs(120) && fine > programs(40) && shorter >= programs(10), "{coarse} {fine} {shorter}");
+    // Of few programs, by chance, fewer can be coarsened.
+    let least = if programs(150) == 150 { 150 } else { programs(120) };
+    assert!(coarse > least && fine > programs(40) && shorter >= programs(10), "{coarse} {fine} {shorter}");
 }
