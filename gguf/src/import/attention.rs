@@ -8,11 +8,14 @@ use super::product::{Rows, multiply_add};
 /// The loops of the products of attention, the last of which sums.
 const LOOPS: [Iterator; 5] =
     [Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+/// The dimensions of the cache that a layer's rows do not have.
+const UNIT: [usize; 3] = [0, 2, 3];
 /// The name of the cache.
 const NAME: &str = "cache";
 
-/// The keys and values of all layers: `[layers, 2, slots, positions, heads, size]`. They are one global: IREE's compiler, up to 3.13, stores
-/// one buffer in all globals whose first values are equal.
+/// The keys and values of all layers: `[slots, positions, layers, 2, heads, size]`, so that the memory that
+/// is touched is that of the positions that are used. They are one global: IREE's compiler, up to 3.13, stores one buffer in all globals
+/// whose first values are equal.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     ty: Type,
@@ -54,7 +57,7 @@ impl Cache {
     /// Declares the cache, whose elements have no value until they are written.
     pub(super) fn declare(b: &mut Builder, config: &Config) -> Cache {
         let (heads, size) = (config.key_heads, config.head_size);
-        let extents = [config.layers, 2, config.slots, config.context, heads, size];
+        let extents = [config.slots, config.context, config.layers, 2, heads, size];
         let ty = Type::tensor(&extents.map(|extent| u64::try_from(extent).ok()), Element::F32);
         b.mutable_global(NAME, &ty);
         Cache { ty, heads, size }
@@ -73,13 +76,13 @@ impl Cache {
     /// Returns the cache with other rows `[rows, heads, size]`.
     pub(super) fn with(&self, b: &mut Builder, place: &Place, part: Part, cache: Value, rows: Value) -> Value {
         let (offsets, sizes, ones) = self.slice(place, part, place.first.into(), place.rows.extent());
-        b.insert_slice(rows, cache, &offsets, &sizes, &ones, &[0, 1, 2])
+        b.insert_slice(rows, cache, &offsets, &sizes, &ones, &UNIT)
     }
 
     /// The rows of a slot up to those of the call: `[positions, heads, size]`.
     fn rows(&self, b: &mut Builder, place: &Place, part: Part, cache: Value) -> Value {
         let (offsets, sizes, ones) = self.slice(place, part, Extent::Constant(0), place.end.into());
-        b.extract_slice(cache, &offsets, &sizes, &ones, &[0, 1, 2])
+        b.extract_slice(cache, &offsets, &sizes, &ones, &UNIT)
     }
 
     /// The offsets, sizes and strides of rows.
@@ -92,7 +95,7 @@ impl Cache {
     ) -> ([Extent; 6], [Extent; 6], [Extent; 6]) {
         let [zero, one, heads, size] = [0, 1, self.heads, self.size].map(Extent::Constant);
         let [layer, half] = part.offsets();
-        ([layer, half, place.slot.into(), first, zero, zero], [one, one, one, count, heads, size], [one; 6])
+        ([place.slot.into(), first, layer, half, zero, zero], [one, count, one, one, heads, size], [one; 6])
     }
 }
 

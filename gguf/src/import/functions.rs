@@ -1,5 +1,7 @@
 //! The functions of a module.
 
+use std::borrow::Cow;
+
 use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
@@ -73,7 +75,11 @@ impl Model<'_> {
         let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
         let angles = Angles::new(b, config, rows, place.first, self.rotary_divisors.as_ref());
         let mut cached = self.cache.load(b);
-        for layer in &self.layers {
+        let layers: Vec<Cow<'_, Layer>> = match rows {
+            Rows::One => self.layers.iter().map(Cow::Borrowed).collect(),
+            Rows::Many(_) => self.layers.iter().map(|layer| Cow::Owned(layer.opened(b))).collect(),
+        };
+        for layer in &layers {
             x = layer.apply(b, config, (&place, &angles), (&self.cache, &mut cached), x);
         }
         self.cache.store(b, cached);

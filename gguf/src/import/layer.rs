@@ -13,7 +13,7 @@ use super::weight::{Vector, Weight};
 use crate::GgufFile;
 
 /// The weights of a layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Layer {
     index: i64,
     attention_norm: Vector,
@@ -30,7 +30,7 @@ pub(super) struct Layer {
 }
 
 /// A product, and a vector that is added.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Projection {
     weight: Weight,
     bias: Option<Vector>,
@@ -86,6 +86,16 @@ impl Layer {
             down: Projection::declare(b, (file, config), &part("ffn_down"), [width, config.hidden])?,
             index,
         })
+    }
+
+    /// The layer with all matrices opened, see [`Weight::open`].
+    pub(super) fn opened(&self, b: &mut Builder) -> Layer {
+        let mut layer = self.clone();
+        let Layer { query, key, value, output, gate, up, down, .. } = &mut layer;
+        for projection in [query, key, value, output, gate, up, down] {
+            projection.weight.open(b);
+        }
+        layer
     }
 
     /// Computes the next vectors of the tokens, `[rows, width]`, and the next cache.

@@ -161,8 +161,6 @@ pub(super) fn multiply_add(b: &mut Builder, x: &[Value]) -> Value {
 /// Computes all elements of a weight, in a dispatch of its own: `[rows, columns]`.
 fn elements(b: &mut Builder, weight: &Weight) -> Value {
     let stored = weight.load(b);
-    // Otherwise elements of small weights are computed when the module is loaded, and kept.
-    let stored = b.opaque(stored);
     let columns = split(weight);
     let extents: Vec<i64> = core::iter::once(weight.rows).chain(columns).collect();
     let mut sizes = vec![0; extents.len()];

@@ -18,6 +18,8 @@ pub(super) struct Weight {
     pub(super) format: Format,
     /// Whether the module is for VMVX alone.
     pub(super) is_portable: bool,
+    /// The stored blocks, where [`Weight::open`] has read them.
+    opened: Option<Value>,
 }
 
 fn missing(name: &str) -> Error {
@@ -56,7 +58,7 @@ impl Weight {
         })?;
         let ty = format.storage(rows, columns);
         b.parameter(name, SCOPE, name, &ty);
-        Ok(Weight { name: name.to_owned(), ty, rows, columns, format, is_portable: config.is_portable })
+        Ok(Weight { name: name.to_owned(), ty, rows, columns, format, is_portable: config.is_portable, opened: None })
     }
 
     /// Returns a block of the stored matrix.
@@ -64,9 +66,17 @@ impl Weight {
         Block { stored, at, is_portable: self.is_portable }
     }
 
-    /// Reads the stored blocks.
+    /// Reads the stored blocks for the rest of a function, as a value that the compiler takes for no constant: otherwise elements of small
+    /// weights would be computed when the module is loaded, and kept. The barrier is one for the host, too, and ends a command buffer, so
+    /// that its place is the beginning of a function.
+    pub(super) fn open(&mut self, b: &mut Builder) {
+        let stored = self.load(b);
+        self.opened = Some(b.opaque(stored));
+    }
+
+    /// Reads the stored blocks, unless they are opened.
     pub(super) fn load(&self, b: &mut Builder) -> Value {
-        b.load_global(&self.name, &self.ty)
+        self.opened.unwrap_or_else(|| b.load_global(&self.name, &self.ty))
     }
 }
 

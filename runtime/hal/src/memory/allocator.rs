@@ -108,7 +108,7 @@ impl Allocator {
     }
 
     /// Allocates a buffer for results of computations: a large one may take over the memory of another buffer instead of a
-    /// copy.
+    /// copy, and takes memory when it is first used, unless a limit counts it.
     ///
     /// # Errors
     /// Those of [`Allocator::allocate_charged`].
@@ -130,7 +130,13 @@ impl Allocator {
     #[cfg(feature = "std")]
     #[inline(never)]
     fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
-        let movable = Movable::exchangeable(Storage::allocate(&self.pool, length, ledger)?, Arc::clone(&self.pool));
+        let pool = || Arc::clone(&self.pool);
+        let movable = match isize::try_from(length) {
+            Ok(length) if !ledger.is_limited() && !self.pool.is_limited() => {
+                Movable::reserved(length.unsigned_abs(), pool())
+            }
+            _ => Movable::exchangeable(Storage::allocate(&self.pool, length, ledger)?, pool()),
+        };
         // An exchange returns a charge while both buffers live, which then share a block: the object has a charge, too.
         Ok(self.wrap(Storage::movable(movable), parameters, ledger.charge(BUFFER_BYTES)?))
     }

@@ -4,7 +4,8 @@
 //!   for a call is copied at the end of the call, too, if a program has kept it; then the end of the call waits for the pins.
 //!   Readers and the copy do not wait for each other.
 //! - *Exchangeable memory* is memory of the pool that may take another block, which holds the same bytes: what
-//!   [copy elision](crate::commands::elision) does to the target of a copy.
+//!   [copy elision](crate::commands::elision) does to the target of a copy. It may have no block before its first pin, so that a
+//!   program that runs ahead of a queue takes memory in the order in which the queue needs it.
 //!
 //! Both become fixed once a program gets a byte buffer of them.
 
@@ -68,7 +69,7 @@ impl PinGuard<'_> {
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[must_use]
     pub fn is_borrowed(&self) -> bool {
-        self.pin.as_ref().is_some_and(Pin::is_borrowed)
+        self.pin.as_ref().is_some_and(Pin::is_empty)
     }
 
     /// Adds an offset to the address.
@@ -97,7 +98,7 @@ pub(super) struct Movable {
 impl Movable {
     /// Borrows memory; copies of it come from the pool.
     pub(super) fn borrow(borrowed: Borrowed, pool: Arc<Pool>) -> Movable {
-        Movable { memory: Pinnable::borrowed(), length: borrowed.memory.length(), borrowed: Some(borrowed), pool }
+        Movable { memory: Pinnable::empty(), length: borrowed.memory.length(), borrowed: Some(borrowed), pool }
     }
 
     /// Makes a block of the pool exchangeable.
@@ -107,15 +108,21 @@ impl Movable {
         Movable { memory: Pinnable::owned(memory), length, borrowed: None, pool }
     }
 
+    /// Stands for `length` bytes of the pool, which become a block at the first pin.
+    #[cfg(feature = "std")]
+    pub(super) fn reserved(length: usize, pool: Arc<Pool>) -> Movable {
+        Movable { memory: Pinnable::empty(), length, borrowed: None, pool }
+    }
+
     /// Returns the length in bytes, which never changes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// Pins the memory for an access. Borrowed memory that may be written is copied first.
+    /// Pins the memory for an access. Borrowed memory that may be written is copied first, and reserved memory allocated.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if there is no memory for a copy, FAILED_PRECONDITION if the bytes are gone.
+    /// RESOURCE_EXHAUSTED if there is no memory, FAILED_PRECONDITION if the bytes are gone.
     pub(super) fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
         let copies = |borrowed: &Borrowed| match access {
             Access::Read => false,
@@ -125,29 +132,37 @@ impl Movable {
         if self.borrowed.as_ref().is_some_and(copies) {
             return Ok(PinGuard::fixed(self.fix()?.base()));
         }
-        let pin = self.memory.pin();
-        let borrowed = self.borrowed.as_ref().filter(|_| pin.is_borrowed());
+        let mut pin = self.memory.pin();
+        if pin.is_empty() && self.borrowed.is_none() {
+            self.memory.fill(|| self.allocate())?;
+            pin = self.memory.pin();
+        }
+        let borrowed = self.borrowed.as_ref().filter(|_| pin.is_empty());
         let memory = pin.value().or_else(|| borrowed.map(|borrowed| &borrowed.memory));
         let address = memory.ok_or_else(|| self.gone())?.base();
         Ok(PinGuard { address, pin: Some(pin).filter(|pin| !pin.is_fixed()) })
     }
 
-    /// Returns memory that never moves again. Borrowed memory is copied first.
+    /// Returns memory that never moves again. Borrowed memory is copied first, and reserved memory allocated.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if there is no memory for a copy, FAILED_PRECONDITION if the bytes are gone.
+    /// RESOURCE_EXHAUSTED if there is no memory, FAILED_PRECONDITION if the bytes are gone.
     pub(super) fn fix(&self) -> Result<&Storage> {
-        self.memory.fix(|| self.copy_borrowed().map(Some))?.ok_or_else(|| self.gone())
+        self.memory.fix(|| self.own().map(Some))?.ok_or_else(|| self.gone())
     }
 
-    fn copy_borrowed(&self) -> Result<Storage> {
-        let Some(Borrowed { memory, .. }) = &self.borrowed else {
-            return Err(Error::internal("no memory is borrowed"));
-        };
-        // The host chose the length.
-        let copy = Storage::allocate(&self.pool, memory.length() as u64, Ledger::HOST)?;
-        copy.copy(0, memory, 0, memory.length())?;
-        Ok(copy)
+    /// Allocates memory for an empty cell: a copy of borrowed memory.
+    fn own(&self) -> Result<Storage> {
+        let owned = self.allocate()?;
+        if let Some(Borrowed { memory, .. }) = &self.borrowed {
+            owned.copy(0, memory, 0, self.length)?;
+        }
+        Ok(owned)
+    }
+
+    fn allocate(&self) -> Result<Storage> {
+        // The host chose the length of borrowed memory; memory is reserved for programs without limits alone.
+        Storage::allocate(&self.pool, self.length as u64, Ledger::HOST)
     }
 
     #[cold]
@@ -163,19 +178,25 @@ impl Movable {
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow memory for calls"))]
     pub(super) fn end_borrow(&self) {
         // The closure returns no error.
-        let _ = self.memory.fix(|| Ok(self.copy_borrowed().ok()));
+        let _ = self.memory.fix(|| Ok(self.own().ok()));
         self.memory.wait_for_pins();
     }
 
-    /// Takes over `memory`, which keeps its bytes in `range`; all others are copied to it. Returns false if this memory is
-    /// pinned, borrowed or fixed.
+    /// Takes over `memory`, which keeps its bytes in `range`; all others are copied to it, where this memory was pinned before.
+    /// Returns false if this memory is pinned, borrowed or fixed.
     #[cfg(feature = "std")]
     pub(super) fn take_over(&self, memory: Storage, range: Range<usize>) -> bool {
+        // Every access relies on the length.
+        if memory.length() != self.length || self.borrowed.is_some() {
+            return false;
+        }
+        let mut memory = Some(memory);
+        let gone = || Error::internal("memory was taken over before");
+        if self.memory.fill(|| memory.take().ok_or_else(gone)).is_ok() && memory.is_none() {
+            return true;
+        }
         self.memory.try_exchange(|previous| {
-            // Every access relies on the length.
-            if memory.length() != self.length {
-                return Err(Error::internal("exchange of memory for memory of another length"));
-            }
+            let memory = memory.take().ok_or_else(gone)?;
             memory.copy(0, previous, 0, range.start)?;
             memory.copy(range.end, previous, range.end, self.length.saturating_sub(range.end))?;
             Ok(memory)

@@ -4,14 +4,14 @@
 //!
 //! | phase | the cell | pins |
 //! | --- | --- | --- |
-//! | BORROWED | empty: the value is elsewhere, for reading | are counted |
+//! | EMPTY | empty: the value is borrowed from elsewhere, for reading, or there is none yet | are counted |
 //! | OWNED | the value, which may be exchanged | are counted |
 //! | CLAIMED | belongs to one thread, which fills or exchanges it | wait for the next phase |
 //! | FIXED | the value for good, or nothing | cost nothing |
 //!
-//! 1. *Pin*: compare-and-exchange (BORROWED, n) to (BORROWED, n + 1), or (OWNED, n) to (OWNED, n + 1), acquire.
+//! 1. *Pin*: compare-and-exchange (EMPTY, n) to (EMPTY, n + 1), or (OWNED, n) to (OWNED, n + 1), acquire.
 //! 2. *Unpin*: subtract a pin, release.
-//! 3. *Claim*: compare-and-exchange (BORROWED, n) or (OWNED, 0) to CLAIMED, acquire.
+//! 3. *Claim*: compare-and-exchange (EMPTY, n) or (OWNED, 0) to CLAIMED, acquire.
 //! 4. *Settle*: add the difference between CLAIMED and the next phase, release.
 //! 5. *Fix*: compare-and-exchange (OWNED, n) to (FIXED, n).
 //!
@@ -20,9 +20,9 @@
 //!
 //! **Who may write the cell.** The thread whose operation 3 succeeded, until its operation 4. A claim of (OWNED, 0) reads
 //! from the release sequence of every unpin before it, so that all reads under pins happen before the writes. A pin of the
-//! phase BORROWED does not read the cell, so such pins do not hinder a claim.
+//! phase EMPTY does not read the cell, so such pins do not hinder a claim.
 //!
-//! **No pin of the borrowed value is missed.** The phase BORROWED does not come back after FIXED, and FIXED counts no pins, so
+//! **No pin of a borrowed value is missed.** The phase EMPTY does not come back after FIXED, and FIXED counts no pins, so
 //! the count only falls then: once it is zero, all that was read under pins happened before.
 //!
 //! **Waiting ends.** A thread that has claimed waits for no other thread; all others may wait for it.
@@ -36,7 +36,7 @@ use core::fmt;
 use crate::Result;
 use crate::atomic::{AtomicUsize, Ordering, SharedCell};
 
-const BORROWED: usize = 0;
+const EMPTY: usize = 0;
 const OWNED: usize = 1;
 const CLAIMED: usize = 2;
 const FIXED: usize = 3;
@@ -58,15 +58,15 @@ unsafe impl<T: Send + Sync> Sync for Pinnable<T> {}
 /// Keeps a value until it is dropped.
 pub(super) struct Pin<'a, T> {
     of: &'a Pinnable<T>,
-    /// BORROWED, OWNED or FIXED.
+    /// EMPTY, OWNED or FIXED.
     phase: usize,
 }
 
 impl<T> Pin<'_, T> {
-    /// Returns true if the value is the borrowed one.
+    /// Returns true if the cell is empty: the value is the borrowed one, or there is none yet.
     #[inline]
-    pub(super) fn is_borrowed(&self) -> bool {
-        self.phase == BORROWED
+    pub(super) fn is_empty(&self) -> bool {
+        self.phase == EMPTY
     }
 
     /// Returns true if the value never changes any more: the pin keeps nothing.
@@ -75,11 +75,11 @@ impl<T> Pin<'_, T> {
         self.phase == FIXED
     }
 
-    /// Returns the value; `None` if it is the borrowed one, or none could be stored.
+    /// Returns the value; `None` if the cell is empty, or no value could be stored.
     #[inline]
     pub(super) fn value(&self) -> Option<&T> {
         match self.phase {
-            BORROWED => None,
+            EMPTY => None,
             // SAFETY: the pin is one of the phase OWNED or FIXED, so no thread writes the cell while it exists.
             _ => self.of.value.with(|value| unsafe { &*value }.as_ref()),
         }
@@ -96,9 +96,9 @@ impl<T> Drop for Pin<'_, T> {
 }
 
 impl<T> Pinnable<T> {
-    /// Stands for a borrowed value.
-    pub(super) fn borrowed() -> Pinnable<T> {
-        Pinnable { word: AtomicUsize::new(BORROWED), value: SharedCell::new(None) }
+    /// Stands for a borrowed value, or for one that comes later.
+    pub(super) fn empty() -> Pinnable<T> {
+        Pinnable { word: AtomicUsize::new(EMPTY), value: SharedCell::new(None) }
     }
 
     /// Contains a value.
@@ -115,7 +115,7 @@ impl<T> Pinnable<T> {
 
     /// Ends the claim of the calling thread.
     fn settle(&self, phase: usize) {
-        // Borrowed values are unpinned meanwhile.
+        // Pins of an empty cell are dropped meanwhile.
         self.word.fetch_add(phase.wrapping_sub(CLAIMED), Ordering::Release);
     }
 
@@ -134,10 +134,10 @@ impl<T> Pinnable<T> {
         }
     }
 
-    /// Fixes the value, which `own` returns if it is a borrowed one: `None` if there is none from now on.
+    /// Fixes the value, which `own` returns if the cell is empty: `None` if there is none from now on.
     ///
     /// # Errors
-    /// Those of `own`. The value is borrowed as before.
+    /// Those of `own`. The cell is empty as before.
     #[inline]
     pub(super) fn fix(&self, own: impl FnOnce() -> Result<Option<T>>) -> Result<Option<&T>> {
         let mut polls = 0;
@@ -147,11 +147,8 @@ impl<T> Pinnable<T> {
                 FIXED => break,
                 CLAIMED => pause(&mut polls),
                 OWNED if self.exchange(word, word - OWNED + FIXED) => break,
-                BORROWED if self.exchange(word, word - BORROWED + CLAIMED) => {
-                    let owned = own().inspect_err(|_| self.settle(BORROWED))?;
-                    // SAFETY: this thread has claimed the value in the line above and does not settle before it has written.
-                    self.value.with_mut(|value| unsafe { *value = owned });
-                    self.settle(FIXED);
+                EMPTY if self.exchange(word, word - EMPTY + CLAIMED) => {
+                    self.fill_claimed(own, FIXED)?;
                     break;
                 }
                 _ => {}
@@ -159,6 +156,36 @@ impl<T> Pinnable<T> {
         }
         // SAFETY: the value is fixed, so no thread writes the cell any more.
         Ok(self.value.with(|value| unsafe { &*value }.as_ref()))
+    }
+
+    /// Stores the value that `own` returns if the cell is empty. It may be exchanged later.
+    ///
+    /// # Errors
+    /// Those of `own`. The cell is empty as before.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    pub(super) fn fill(&self, own: impl FnOnce() -> Result<T>) -> Result<()> {
+        let mut polls = 0;
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            match word & PHASE {
+                CLAIMED => pause(&mut polls),
+                EMPTY if self.exchange(word, word - EMPTY + CLAIMED) => {
+                    return self.fill_claimed(|| own().map(Some), OWNED);
+                }
+                EMPTY => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Stores what `own` returns in the empty cell that the calling thread has claimed, and ends the claim with `phase`; with
+    /// EMPTY where `own` fails.
+    fn fill_claimed(&self, own: impl FnOnce() -> Result<Option<T>>, phase: usize) -> Result<()> {
+        let owned = own().inspect_err(|_| self.settle(EMPTY))?;
+        // SAFETY: this thread has claimed the cell and does not settle before it has written.
+        self.value.with_mut(|value| unsafe { *value = owned });
+        self.settle(phase);
+        Ok(())
     }
 
     /// Exchanges an owned value that is not pinned for what `next` returns; returns false where it is pinned, or not owned, or
@@ -177,7 +204,7 @@ impl<T> Pinnable<T> {
         previous.is_some()
     }
 
-    /// Waits until a fixed value is not pinned any more as the borrowed one.
+    /// Waits until no pin of the empty cell is left after the value was fixed.
     pub(super) fn wait_for_pins(&self) {
         let mut polls = 0;
         while self.word.load(Ordering::Acquire) >= PIN {
@@ -185,7 +212,7 @@ impl<T> Pinnable<T> {
         }
     }
 
-    /// Returns the value to its only holder; `None` if it is borrowed, or none could be stored.
+    /// Returns the value to its only holder; `None` if the cell is empty, or no value could be stored.
     pub(super) fn get_mut(&mut self) -> Option<&mut T> {
         // SAFETY: the borrow is exclusive, so no other thread has a claim and there is no pin.
         self.value.with_mut(|value| unsafe { &mut *value }.as_mut())

@@ -33,6 +33,49 @@ fn operations_wait_for_their_fence_without_blocking_the_caller() {
     assert_eq!(device.allocator().statistics().live, 0);
 }
 
+/// A program that runs ahead of its queue has allocated everything before the first operation runs.
+#[test]
+fn buffers_take_memory_when_the_queue_reaches_them() {
+    const LENGTH: u64 = 1 << 20;
+    const COUNT: usize = 8;
+    let device = device();
+    let fences: Vec<Arc<Fence>> = (0..=3 * COUNT).map(|_| Arc::new(Fence::new())).collect();
+    let step = |index: usize| Fences {
+        wait: Some(&fences[index]),
+        signal: SignalFence::Given(Arc::clone(&fences[index + 1])),
+        ..Fences::default()
+    };
+    for index in 0..COUNT {
+        let buffer = device.queue_alloca(step(3 * index), BufferParameters::DEVICE, LENGTH).unwrap();
+        device.queue_fill(step(3 * index + 1), Arc::clone(&buffer), 0, WHOLE_BUFFER, 7, 4).unwrap();
+        device.queue_dealloca(step(3 * index + 2), buffer).unwrap();
+    }
+    assert_eq!(device.allocator().statistics().live, 0);
+    fences[0].signal().unwrap();
+    fences[3 * COUNT].wait(Deadline::NEVER).unwrap();
+    let statistics = device.allocator().statistics();
+    assert_eq!((statistics.live, statistics.peak, statistics.allocated), (0, LENGTH, COUNT as u64 * LENGTH));
+}
+
+/// What a ledger counts is counted when it is allocated, so that the program learns of its limit there.
+#[test]
+fn limited_programs_take_memory_at_once() {
+    const LENGTH: u64 = 1 << 20;
+    let (device, ledger) = (device(), Ledger::new(2 * LENGTH, u64::MAX));
+    let wait = Arc::new(Fence::new());
+    let fences = || Fences {
+        wait: Some(&wait),
+        limits: CallLimits { ledger: Some(&ledger), ..CallLimits::default() },
+        ..Fences::default()
+    };
+    let buffer = device.queue_alloca(fences(), BufferParameters::DEVICE, LENGTH).unwrap();
+    assert_eq!(device.allocator().statistics().live, LENGTH);
+    let error = device.queue_alloca(fences(), BufferParameters::DEVICE, LENGTH).unwrap_err();
+    assert_eq!(error.code(), StatusCode::ResourceExhausted);
+    drop(buffer);
+    assert_eq!(device.allocator().statistics().live, 0);
+}
+
 #[test]
 fn long_chains_of_waiting_operations_need_no_deep_stack() {
     const LENGTH: usize = 20_000;

@@ -62,7 +62,7 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn borrowed() -> Arc<Movable> {
-    Arc::new(Movable { memory: Pinnable::borrowed(), borrowed: Memory::new([1, 1]) })
+    Arc::new(Movable { memory: Pinnable::empty(), borrowed: Memory::new([1, 1]) })
 }
 
 /// Ends the borrow; then the owner writes to the memory.
@@ -160,5 +160,29 @@ fn a_failure_ends_the_claim() {
         movable.fix().write(1, 7);
         join([failing]);
         assert_eq!((movable.read(0), movable.read(1)), (1, 7));
+    });
+}
+
+/// Two threads need a value that is not there yet, and a third exchanges it: one value is stored, and no write is lost.
+#[test]
+fn a_value_that_comes_later_is_stored_once() {
+    check(Some(2), || {
+        let movable = Arc::new(Movable { memory: Pinnable::empty(), borrowed: Memory::new([9, 9]) });
+        let write = |movable: &Movable, index| {
+            movable.memory.fill(|| Ok(Memory::new([0, 0]))).unwrap();
+            movable.memory.pin().value().unwrap().write(index, 1);
+        };
+        let writer = thread::spawn({
+            let movable = movable.clone();
+            move || write(&movable, 0)
+        });
+        let exchanger = thread::spawn({
+            let movable = movable.clone();
+            move || exchange(&movable)
+        });
+        write(&movable, 1);
+        join([writer]);
+        join([exchanger]);
+        assert_eq!((movable.read(0), movable.read(1)), (1, 1));
     });
 }
