@@ -59,6 +59,9 @@ class Model:
     context: int
     weights: dict
     facts: dict = dataclasses.field(default_factory=dict)
+    # The tokens of a SentencePiece model, the first of which are those for what is unknown, for the start and for the end; a chat template.
+    tokens: list = dataclasses.field(default_factory=list)
+    template: str = ""
 
     def write(self, path):
         writer = gguf.GGUFWriter(path, self.architecture)
@@ -75,6 +78,13 @@ class Model:
         writer.add_layer_norm_rms_eps(EPSILON)
         for key, value in self.facts.items():
             writer.add_float32(f"{self.architecture}.{key}", value)
+        if self.tokens:
+            writer.add_tokenizer_model("llama")
+            writer.add_token_list(self.tokens)
+            writer.add_token_scores([-float(index) for index in range(len(self.tokens))])
+            kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
+            writer.add_token_types(kinds + [gguf.TokenType.NORMAL] * (len(self.tokens) - len(kinds)))
+            writer.add_chat_template(self.template)
         for name, (data, kind) in self.weights.items():
             writer.add_tensor(name, data, raw_dtype=kind)
         writer.write_header_to_file()

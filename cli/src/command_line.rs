@@ -15,13 +15,15 @@ use super::bench::BenchArguments;
 #[cfg(feature = "chat")]
 use super::chat::conversation::ChatArguments;
 use super::run::RunArguments;
+#[cfg(feature = "serve")]
+use super::serve::server::ServeArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, arguments::ScopedFile, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments,
     chat::command, chat::command::ChatCommand, check::CheckArguments, compile::CompileArguments,
     convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments,
     manual::ManArguments, models::CompilerArguments, models::compile_models, parameters::ParametersArguments,
-    translate::TranslateArguments, web::WebArguments,
+    serve::command::ServeCommand, translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -81,6 +83,9 @@ pub(super) enum Command {
     /// Talk with a language model (.gguf): the first time, its program is built.
     #[command(after_help = examples::CHAT)]
     Chat(ChatCommand),
+    /// Answer clients of OpenAI's HTTP interface with a language model (.gguf): the first time, its program is built.
+    #[command(after_help = examples::SERVE)]
+    Serve(ServeCommand),
     /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
     #[command(after_help = examples::WEB)]
     Web(WebArguments),
@@ -172,6 +177,9 @@ pub(super) enum ProgramCommand {
     /// Talk with the language model.
     #[cfg(feature = "chat")]
     Chat(ChatArguments),
+    /// Answer clients of OpenAI's HTTP interface with the language model.
+    #[cfg(feature = "serve")]
+    Serve(ServeArguments),
 }
 
 impl ProgramCommand {
@@ -183,6 +191,8 @@ impl ProgramCommand {
             ProgramCommand::Check(arguments) => Some(arguments),
             #[cfg(feature = "chat")]
             ProgramCommand::Chat(_) => None,
+            #[cfg(feature = "serve")]
+            ProgramCommand::Serve(_) => None,
         }
     }
 }

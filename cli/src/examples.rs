@@ -13,6 +13,11 @@ pub(super) const CHAT: &str = "Examples:
   incarnate chat model.gguf --prompt='Why is the sky blue?' --temperature=0 --max-tokens=100
   incarnate build model.gguf -o talk && ./talk chat model.gguf";
 
+pub(super) const SERVE: &str = "Examples:
+  incarnate serve model.gguf
+  incarnate serve model.gguf --listen=0.0.0.0:8000 --name=assistant --slots=8 --context=8192
+  incarnate build model.gguf --slots=8 --feature=serve -o talk && ./talk serve model.gguf";
+
 pub(super) const COMPILE: &str = "Examples:
   incarnate compile net.onnx -o net.vmfb
   incarnate compile --setup

@@ -35,6 +35,8 @@ mod parameters;
 mod profile;
 mod program;
 mod run;
+#[cfg(any(feature = "cli", feature = "serve"))]
+mod serve;
 #[cfg(feature = "cli")]
 mod static_library;
 mod tooling;
@@ -118,6 +120,7 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
         Command::Web(arguments) => web::web(arguments, out),
         Command::Compile(arguments) => compile::compile(arguments, out),
         Command::Chat(arguments) => chat::command::chat(arguments),
+        Command::Serve(arguments) => serve::command::serve(arguments),
     }
 }
 
@@ -147,6 +150,8 @@ fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> u8 {
         ProgramCommand::Check(arguments) => check::check_program(arguments, add_modules, out),
         #[cfg(feature = "chat")]
         ProgramCommand::Chat(arguments) => chat::conversation::chat(arguments, add_modules, out),
+        #[cfg(feature = "serve")]
+        ProgramCommand::Serve(arguments) => serve::server::serve(arguments, add_modules, out),
     })
 }
 

@@ -39,9 +39,9 @@ pub(super) struct CompilerArguments {
     /// The positions of a conversation with the language model of a GGUF file; at most 4096 and the model's own by default.
     #[arg(long, value_name = "N", help_heading = "Models")]
     context: Option<u64>,
-    /// The conversations that the language model of a GGUF file holds at a time.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Models")]
-    slots: u64,
+    /// The conversations that the language model of a GGUF file holds at a time: 1 by default, and 4 for `serve`.
+    #[arg(long, value_name = "N", help_heading = "Models")]
+    slots: Option<u64>,
 }
 
 /// Parses `NAME=N`; a name may have equals signs.
@@ -70,6 +70,12 @@ impl CompilerArguments {
         self.target.as_ref()
     }
 
+    /// Sets the conversations of a language model, unless the command line names them.
+    pub(super) fn with_slots(mut self, slots: u64) -> CompilerArguments {
+        self.slots.get_or_insert(slots);
+        self
+    }
+
     /// Returns an option of the command line that only ONNX models have.
     fn option_of_onnx(&self) -> Option<&'static str> {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self;
@@ -86,7 +92,8 @@ impl CompilerArguments {
     pub(super) fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
         let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
-        let language_model = gguf::Options { context: self.context, slots: self.slots, ..gguf::Options::default() };
+        let language_model =
+            gguf::Options { context: self.context, slots: self.slots.unwrap_or(1), ..gguf::Options::default() };
         CompileOptions { flags, import, language_model, ..target.into() }
     }
 }

@@ -1,22 +1,28 @@
 //! Generation: a model, its text, and a conversation with it.
 
+use core::borrow::BorrowMut;
 use core::ops::ControlFlow;
 
 use incarnate_bytecode::{Error, Result};
 
-use crate::{ChatTemplate, Message, Sampler, StopTexts, Tokenizer};
+use crate::{ChatTemplate, Decoder, Message, Sampler, StopTexts, Tokenizer};
 
 /// The arithmetic of a language model with a cache of keys and values.
 pub trait LanguageModel {
     /// Returns the number of positions that a conversation may have.
     fn context(&self) -> usize;
 
-    /// Computes the logits of the token behind `tokens`, the first of which is at `position`, and keeps their keys and values. Those of the
-    /// positions before are kept already, and those behind are discarded.
+    /// Returns the number of conversations whose keys and values the model keeps at a time.
+    fn slots(&self) -> usize {
+        1
+    }
+
+    /// Computes the logits of the token behind `tokens`, the first of which is at `position` of a slot, and keeps their keys and values. Those of
+    /// the positions before are kept already, and those behind are discarded.
     ///
     /// # Errors
     /// Errors of the model.
-    fn logits(&mut self, tokens: &[u32], position: usize) -> Result<&mut [f32]>;
+    fn logits(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]>;
 }
 
 /// Tokens that a model reads at a time: the memory of attention grows with them.
@@ -53,27 +59,55 @@ pub struct Generated {
 /// The tokens of a slot of a model, whose keys and values the model keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
+    slot: usize,
     tokens: Vec<u32>,
 }
 
-/// How a text is generated.
+/// How a text is generated. The sampler is borrowed or owned.
 #[derive(Debug)]
-pub struct Generation<'a> {
+pub struct Generation<'a, S> {
     /// The tokenizer of the model.
     pub tokenizer: &'a Tokenizer,
     /// Draws tokens.
-    pub sampler: &'a mut Sampler,
+    pub sampler: S,
     /// Texts that end the generation.
     pub stop: StopTexts,
     /// The most tokens that are generated.
     pub limit: usize,
 }
 
+/// A generation that its user drives, token by token: several can take turns, each with a [`Conversation`] of its own.
+///
+/// As long as [`Answer::finish`] returns none, the model reads [`Answer::pending`], and [`Answer::advance`] gets its logits.
+#[derive(Debug)]
+pub struct Answer<'a, S> {
+    generation: Generation<'a, S>,
+    decoder: Decoder,
+    context: usize,
+    prompt: Vec<u32>,
+    /// The last token that was generated, which the model has not read.
+    next: [u32; 1],
+    generated: Generated,
+    is_finished: bool,
+}
+
 impl Conversation {
-    /// Creates a conversation without tokens.
+    /// Creates a conversation without tokens, in the first slot of a model.
     #[must_use]
     pub fn new() -> Conversation {
         Conversation::default()
+    }
+
+    /// Creates a conversation without tokens, in a slot of a model.
+    #[must_use]
+    pub fn in_slot(slot: usize) -> Conversation {
+        Conversation { slot, tokens: Vec::new() }
+    }
+
+    /// Returns the slot.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        self.slot
     }
 
     /// Returns the tokens whose keys and values the model keeps.
@@ -82,72 +116,128 @@ impl Conversation {
         &self.tokens
     }
 
-    /// Generates the text behind a prompt, which `receive` gets in parts of whole characters. What the prompt has in common with the
-    /// conversation so far is not read again.
+    /// Returns how many of the first tokens of a prompt the model has read.
+    #[must_use]
+    pub fn known(&self, prompt: &[u32]) -> usize {
+        self.tokens.iter().zip(prompt).take_while(|(one, other)| one == other).count()
+    }
+
+    /// Begins the text behind a prompt, for a model of `context` positions. What the prompt has in common with the conversation so far is not
+    /// read again.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a prompt without tokens, and one that the context does not hold; errors of the model and of `receive`. The
-    /// conversation goes on from the tokens that the model has read.
-    pub fn generate(
+    /// INVALID_ARGUMENT for a prompt without tokens, and one that the context does not hold.
+    pub fn begin<'a, S: BorrowMut<Sampler>>(
         &mut self,
-        model: &mut impl LanguageModel,
-        prompt: &[u32],
-        generation: Generation<'_>,
-        mut receive: impl FnMut(&str) -> Result<ControlFlow<()>>,
-    ) -> Result<Generated> {
-        let Generation { tokenizer, sampler, mut stop, limit } = generation;
-        let context = model.context();
+        context: usize,
+        prompt: Vec<u32>,
+        generation: Generation<'a, S>,
+    ) -> Result<Answer<'a, S>> {
         if prompt.is_empty() || prompt.len() >= context {
             let count = prompt.len();
             return Err(Error::invalid_argument(format!("a prompt of {count} tokens for a context of {context}")));
         }
-        let known = self.tokens.iter().zip(prompt).take_while(|(one, other)| one == other).count();
         // The last token is always read: its logits are needed.
-        let known = known.min(prompt.len() - 1);
+        let known = self.known(&prompt).min(prompt.len() - 1);
         self.tokens.truncate(known);
-        let mut generated =
+        let generated =
             Generated { prompt: prompt.len(), read: prompt.len() - known, written: 0, finish: Finish::Length };
-        let mut next = None;
-        for part in prompt.get(known..).unwrap_or_default().chunks(READ_AT_A_TIME) {
-            let logits = model.logits(part, self.tokens.len())?;
-            self.tokens.extend_from_slice(part);
-            if self.tokens.len() == prompt.len() {
-                next = Some(sampler.sample(logits, &self.tokens));
-            }
-        }
-        let mut decoder = tokenizer.decoder();
-        while let Some(token) = next.filter(|_| generated.written < limit) {
-            generated.written += 1;
-            if tokenizer.end_tokens().contains(&token) {
-                generated.finish = Finish::End;
-                break;
-            }
-            let text = stop.push(&decoder.push(token));
+        let decoder = generation.tokenizer.decoder();
+        Ok(Answer { generation, decoder, context, prompt, next: [0], generated, is_finished: false })
+    }
+
+    /// Generates the text behind a prompt, which `receive` gets in parts of whole characters. What the prompt has in common with the
+    /// conversation so far is not read again.
+    ///
+    /// # Errors
+    /// Those of [`Conversation::begin`]; errors of the model and of `receive`. The conversation goes on from the tokens that the model has read.
+    pub fn generate(
+        &mut self,
+        model: &mut impl LanguageModel,
+        prompt: &[u32],
+        generation: Generation<'_, impl BorrowMut<Sampler>>,
+        mut receive: impl FnMut(&str) -> Result<ControlFlow<()>>,
+    ) -> Result<Generated> {
+        let mut answer = self.begin(model.context(), prompt.to_vec(), generation)?;
+        loop {
+            let logits = model.logits(self.slot, answer.pending(self), self.tokens.len())?;
+            let text = answer.advance(self, logits);
             if !text.is_empty() && receive(&text)?.is_break() {
-                generated.finish = Finish::Interrupted;
+                answer.generated.finish = Finish::Interrupted;
+                return Ok(answer.generated);
+            }
+            if let Some(generated) = answer.finish() {
                 return Ok(generated);
             }
-            if stop.stopped_by().is_some() {
-                generated.finish = Finish::Stop;
-                return Ok(generated);
-            }
-            if generated.written == limit {
-                break;
-            }
-            if self.tokens.len() == context {
-                generated.finish = Finish::Context;
-                break;
-            }
-            let logits = model.logits(&[token], self.tokens.len())?;
-            self.tokens.push(token);
-            next = Some(sampler.sample(logits, &self.tokens));
         }
-        let mut rest = stop.push(&decoder.finish());
-        rest.push_str(&stop.finish());
-        if !rest.is_empty() && receive(&rest)?.is_break() {
-            generated.finish = Finish::Interrupted;
+    }
+}
+
+impl<S: BorrowMut<Sampler>> Answer<'_, S> {
+    /// Returns what the model reads next, behind the tokens of the conversation that it was begun with: a part of the prompt, or the last token.
+    #[must_use]
+    pub fn pending(&self, conversation: &Conversation) -> &[u32] {
+        let rest = self.prompt.get(conversation.tokens.len()..).unwrap_or_default();
+        match rest.is_empty() {
+            true => &self.next,
+            false => rest.get(..READ_AT_A_TIME).unwrap_or(rest),
         }
-        Ok(generated)
+    }
+
+    /// Takes the logits behind [`Answer::pending`], and returns the text that is known by them: whole characters, which begin no stop text.
+    pub fn advance(&mut self, conversation: &mut Conversation, logits: &mut [f32]) -> String {
+        let read = conversation.tokens.len() + self.pending(conversation).len();
+        match self.prompt.get(conversation.tokens.len()..read) {
+            Some(part) if !part.is_empty() => conversation.tokens.extend_from_slice(part),
+            _ => conversation.tokens.extend(self.next),
+        }
+        if read < self.prompt.len() {
+            return String::new();
+        }
+        let Generation { tokenizer, sampler, stop, limit } = &mut self.generation;
+        if *limit == 0 {
+            self.is_finished = true;
+            return String::new();
+        }
+        let token = sampler.borrow_mut().sample(logits, &conversation.tokens);
+        self.next = [token];
+        self.generated.written += 1;
+        if tokenizer.end_tokens().contains(&token) {
+            return self.end(Finish::End, String::new());
+        }
+        let text = stop.push(&self.decoder.push(token));
+        if stop.stopped_by().is_some() {
+            return self.end(Finish::Stop, text);
+        }
+        if self.generated.written == *limit {
+            return self.end(Finish::Length, text);
+        }
+        if conversation.tokens.len() == self.context {
+            return self.end(Finish::Context, text);
+        }
+        text
+    }
+
+    /// Ends the text with what was held back.
+    fn end(&mut self, finish: Finish, mut text: String) -> String {
+        self.is_finished = true;
+        self.generated.finish = finish;
+        let stop = &mut self.generation.stop;
+        text.push_str(&stop.push(&self.decoder.finish()));
+        text.push_str(&stop.finish());
+        text
+    }
+
+    /// Returns what the generation did, once it has ended.
+    #[must_use]
+    pub fn finish(&self) -> Option<Generated> {
+        self.is_finished.then_some(self.generated)
+    }
+
+    /// Returns what the generation has done so far.
+    #[must_use]
+    pub fn generated(&self) -> Generated {
+        self.generated
     }
 }
 

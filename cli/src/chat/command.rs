@@ -1,21 +1,15 @@
-//! `incarnate chat`, which builds the program of a model once, and runs it.
+//! `incarnate chat`.
 
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use clap::Args;
-use incarnate_runtime::{Error, Result, ResultExt as _};
-use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder, processor_identity};
-use indicatif::ProgressBar;
-use tempfile::TempDir;
+use incarnate_runtime::Result;
 
 use super::ChatOptions;
+use super::program::run_model;
 use crate::Verdict;
 use crate::arguments::ProjectArguments;
-use crate::build::{Code, ProgramTarget, program};
-use crate::models::{CompilerArguments, NotKeptNote, compile_model, show};
+use crate::models::CompilerArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatCommand {
@@ -30,84 +24,10 @@ pub(crate) struct ChatCommand {
     project: ProjectArguments,
 }
 
-/// The feature of programs that have the command `chat`.
+/// The command, and the feature of programs that have it.
 pub(crate) const FEATURE: &str = "chat";
 
 pub(crate) fn chat(arguments: &ChatCommand) -> Result<Verdict> {
-    let model = &arguments.model;
-    if ModelFormat::of(model)? != Some(ModelFormat::Gguf) {
-        return Err(Error::invalid_argument(format!("'{}' is no language model: .gguf", model.display())));
-    }
-    let target = arguments.compiler.target().cloned().unwrap_or(Target::Portable);
-    let options = arguments.compiler.options(target, Vec::new());
-    let compiled = compile_model(model, &arguments.compiler, &options, &mut NotKeptNote::default())?;
-    let mut project = arguments.project.clone();
-    project.feature.push(FEATURE.to_owned());
-    let (program, temporary) = program_of(compiled.path(), model, &project)?;
-    let mut command = Command::new(&program);
-    command.arg("chat").args(arguments.options.words()).arg("--").arg(model);
-    match temporary {
-        None => run(&mut command, &program),
-        // The folder is deleted behind the conversation.
-        Some(_folder) => wait_for(&mut command, &program),
-    }
-}
-
-/// Returns the program of a module, which is built unless it is in the user's cache; where there is no cache, in a temporary folder.
-fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result<(PathBuf, Option<TempDir>)> {
-    let name = model.file_stem().unwrap_or("chat".as_ref());
-    let cached = cache_folder().and_then(|cache| {
-        let folder = cache.join("programs").join(key(module, project)?);
-        fs::create_dir_all(&folder).context(|| format!("creating '{}'", folder.display()))?;
-        Ok(folder.join(name))
-    });
-    let (path, temporary) = match cached {
-        Ok(path) if path.is_file() => return Ok((path, None)),
-        Ok(path) => (path, None),
-        Err(_) => {
-            let folder = tempfile::tempdir().context(|| "creating a temporary folder")?;
-            (folder.path().join(name), Some(folder))
-        }
-    };
-    let line = ProgressBar::new_spinner();
-    show(&line, format!("building the program of {} ...", model.display()));
-    let target = ProgramTarget::of(None, &project.target_cpu, None, false)?;
-    let code = Code { untrusted: false, reassociate: false, unfuse: false };
-    let built = program(&[module.to_owned()], &path, project, &target, code);
-    line.finish_and_clear();
-    built.map(|_| (path, temporary))
-}
-
-/// What a program depends on: the module, its options, the processor, and this command line, which has the translator.
-fn key(module: &Path, project: &ProjectArguments) -> Result<String> {
-    let module = Source::of(module)?.text();
-    let mut hasher = DefaultHasher::new();
-    (format!("{project:?}"), processor_identity()).hash(&mut hasher);
-    let own = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
-    if let Ok((metadata, path)) = own {
-        (path, metadata.len(), metadata.modified().ok()).hash(&mut hasher);
-    }
-    let hash = module.split_whitespace().next().unwrap_or_default();
-    Ok(format!("{hash}-{:016x}", hasher.finish()))
-}
-
-/// Runs a program in the place of this one, where the system can.
-fn run(command: &mut Command, program: &Path) -> Result<Verdict> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::CommandExt as _;
-        let error = command.exec();
-        Err(Error::internal(format!("running '{}': {error}", program.display())))
-    }
-    #[cfg(not(unix))]
-    wait_for(command, program)
-}
-
-/// Runs a program to its end. Its errors are those that it has printed.
-fn wait_for(command: &mut Command, program: &Path) -> Result<Verdict> {
-    let status = command.status().context(|| format!("running '{}'", program.display()))?;
-    match status.success() {
-        true => Ok(Verdict::Success),
-        false => Ok(Verdict::Failure(format!("'{}' ended with {status}", program.display()))),
-    }
+    let ChatCommand { model, options, compiler, project } = arguments;
+    run_model(model, (compiler, project), FEATURE, options.words())
 }

@@ -21,7 +21,6 @@ use incarnate_text::{
 use super::ChatOptions;
 use super::model::ModuleModel;
 use crate::Verdict;
-use crate::console::Console;
 use crate::program::AddModules;
 
 /// The status of a program that an interrupt ends.
@@ -55,7 +54,7 @@ struct Interrupt {
     is_asked_for: AtomicBool,
 }
 
-pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut dyn Write) -> Result<Verdict> {
     let options = &arguments.options;
     let file = GgufFile::open(&arguments.model)?;
     let context = || format!("'{}'", arguments.model.display());
@@ -111,7 +110,7 @@ fn sampling(options: &ChatOptions) -> SamplerOptions {
 
 impl Chat {
     /// Answers a message, and prints the answer as it grows.
-    fn answer(&mut self, options: &ChatOptions, text: &str, out: &mut Console) -> Result<()> {
+    fn answer(&mut self, options: &ChatOptions, text: &str, out: &mut dyn Write) -> Result<()> {
         let tokens = match &self.template {
             Some(template) => {
                 self.messages.push(Message::new("user", text));
@@ -188,6 +187,8 @@ impl Chat {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::*;
@@ -196,6 +197,25 @@ mod tests {
     struct Line {
         #[command(flatten)]
         options: ChatOptions,
+    }
+
+    /// A whole conversation with a small model, interpreted. Interrupts have one handler in a process, so that this is one test.
+    #[test]
+    fn a_question_is_answered() {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model");
+        let chat = |model: &str, words: &[&str]| {
+            let words = ["chat", "--temperature=0", "--max-tokens=4", "--device=local-sync"].iter().chain(words);
+            let options = Line::try_parse_from(words).unwrap().options;
+            let mut out = Vec::new();
+            let arguments = ChatArguments { model: fixture.join(model), options };
+            let module = fixture.join("vmvx.vmfb");
+            chat(&arguments, &|builder| builder.module_file(&module), &mut out)?;
+            Ok::<_, Error>(String::from_utf8(out).unwrap())
+        };
+        let answer = chat("model.gguf", &["--prompt=is it"]).unwrap();
+        assert!(answer.len() > 1 && answer.ends_with('\n'), "{answer:?}");
+        let error = chat("vmvx.vmfb", &["--prompt=is it"]).unwrap_err().to_string();
+        assert!(error.contains("vmvx.vmfb"), "{error}");
     }
 
     #[test]

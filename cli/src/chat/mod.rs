@@ -5,7 +5,9 @@ pub(super) mod command;
 #[cfg(feature = "chat")]
 pub(super) mod conversation;
 #[cfg(feature = "chat")]
-mod model;
+pub(super) mod model;
 mod options;
+#[cfg(feature = "cli")]
+pub(super) mod program;
 
 pub(super) use options::ChatOptions;

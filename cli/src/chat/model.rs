@@ -10,16 +10,18 @@ use incarnate_text::LanguageModel;
 
 use crate::program::AddModules;
 
-/// The attribute of functions that states the number of positions.
+/// The attributes of functions that state the number of positions, and that of slots.
 const CONTEXT: &str = "incarnate.context";
+const SLOTS: &str = "incarnate.slots";
 
-/// A module whose functions are those that incarnate-gguf imports, and the first of its slots.
+/// A module whose functions are those that incarnate-gguf imports.
 #[derive(Debug)]
-pub(super) struct ModuleModel {
+pub(crate) struct ModuleModel {
     session: Session,
     prefill: Function,
     decode: Function,
     context: usize,
+    slots: usize,
     logits: Vec<f32>,
 }
 
@@ -28,20 +30,22 @@ impl ModuleModel {
     ///
     /// # Errors
     /// Errors of loading; NOT_FOUND if the program is of no language model.
-    pub(super) fn load(weights: &Path, device: &str, add_modules: AddModules<'_>) -> Result<ModuleModel> {
+    pub(crate) fn load(weights: &Path, device: &str, add_modules: AddModules<'_>) -> Result<ModuleModel> {
         let builder = SessionBuilder::with_natives(crate::program::NATIVES).device(device);
         let session = add_modules(builder.parameter_file(SCOPE, weights, FileAccess::Map)).build()?;
         let function = |name| session.function(name).context(|| "the program is of no language model of a GGUF file");
         let (prefill, decode) = (function("prefill")?, function("decode")?);
-        let context = decode.vm_function().attribute(CONTEXT).and_then(|text| text.parse().ok());
-        let context = context
-            .ok_or_else(|| Error::not_found(format!("the function @decode does not state its context ({CONTEXT})")))?;
-        Ok(ModuleModel { session, prefill, decode, context, logits: Vec::new() })
+        let stated = |name| {
+            let number = decode.vm_function().attribute(name).and_then(|text| text.parse().ok());
+            number.ok_or_else(|| Error::not_found(format!("the function @decode does not state its {name}")))
+        };
+        let (context, slots) = (stated(CONTEXT)?, stated(SLOTS)?);
+        Ok(ModuleModel { session, prefill, decode, context, slots, logits: Vec::new() })
     }
 }
 
 fn number(value: impl TryInto<i32>) -> Result<i32> {
-    value.try_into().map_err(|_| Error::out_of_range("a token or a position exceeds 31 bits"))
+    value.try_into().map_err(|_| Error::out_of_range("a token, a position or a slot exceeds 31 bits"))
 }
 
 impl LanguageModel for ModuleModel {
@@ -49,8 +53,12 @@ impl LanguageModel for ModuleModel {
         self.context
     }
 
-    fn logits(&mut self, tokens: &[u32], position: usize) -> Result<&mut [f32]> {
-        let (position, slot) = (number(position)?, 0);
+    fn slots(&self) -> usize {
+        self.slots
+    }
+
+    fn logits(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]> {
+        let (position, slot) = (number(position)?, number(slot)?);
         let logits: Tensor<f32> = match tokens {
             [token] => self.decode.call((number(*token)?, position, slot))?,
             _ => {

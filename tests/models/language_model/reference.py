@@ -36,12 +36,18 @@ MATRICES = {
     "blk.1.ffn_up": (HIDDEN, WIDTH, Type.IQ4_NL),
     "blk.1.ffn_down": (WIDTH, HIDDEN, Type.Q5_1),
 }
+# Words of two letters are tokens, too.
+LETTERS = "abcdefghijklmnopqrstuvwxyz.!?\n"
+VOCABULARY = ["<unk>", "<s>", "</s>", "\u2581", *LETTERS, "\u2581a", "th", "he", "an", "in", "on", "is", "it", "of", "or", "as", "at", "to", "er"]
+TEMPLATE = "{{ bos_token }}{% for message in messages %}{{ message.role }}\n{{ message.content }}\n{% endfor %}assistant\n"
 VECTORS = [f"blk.{layer}.{name}" for layer in range(LAYERS) for name in ("attn_norm", "ffn_norm")] + ["output_norm"]
+
+
 def model():
     rng = np.random.default_rng(11)
     weights = {f"{name}.weight": matrix(rng, *row) for name, row in MATRICES.items()}
     weights |= {f"{name}.weight": vector(rng, WIDTH) for name in VECTORS}
-    return Model("llama", LAYERS, WIDTH, HEADS, KEY_HEADS, SIZE, HIDDEN, CONTEXT, weights)
+    return Model("llama", LAYERS, WIDTH, HEADS, KEY_HEADS, SIZE, HIDDEN, CONTEXT, weights, tokens=VOCABULARY, template=TEMPLATE)
 
 
 def cases():

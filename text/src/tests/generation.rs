@@ -22,7 +22,7 @@ impl LanguageModel for Scripted {
         self.context
     }
 
-    fn logits(&mut self, tokens: &[u32], position: usize) -> Result<&mut [f32]> {
+    fn logits(&mut self, _: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]> {
         if self.fails_at == Some(position) {
             return Err(Error::resource_exhausted("no memory"));
         }

@@ -1,0 +1,140 @@
+//! The thread of the model: conversations take turns, a token or a part of a prompt at a time.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use incarnate_runtime::Error;
+use incarnate_text::{Answer, Conversation, Generated, Generation, LanguageModel, Sampler, StopTexts, Tokenizer};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::metrics::Metrics;
+
+/// A request for text.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) prompt: Vec<u32>,
+    pub(super) sampler: Sampler,
+    pub(super) stop: StopTexts,
+    /// The most tokens of the text.
+    pub(super) limit: usize,
+    /// Takes the text. A client that leaves closes it. At most `limit` parts are in it.
+    pub(super) parts: UnboundedSender<Part>,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// Whole characters.
+    Text(String),
+    /// The answer has ended.
+    End(Generated),
+    /// The model failed.
+    Failed(Error),
+}
+
+/// A conversation that the model keeps, and the answer in it.
+struct Slot<'a> {
+    conversation: Conversation,
+    /// When it was used last.
+    used: u64,
+    answer: Option<(Answer<'a, Sampler>, UnboundedSender<Part>)>,
+}
+
+/// Answers jobs until no sender of them is left and all are answered.
+pub(super) fn run(model: &mut impl LanguageModel, tokenizer: &Tokenizer, jobs: &Receiver<Job>, metrics: &Metrics) {
+    let conversations = (0..model.slots().max(1)).map(Conversation::in_slot);
+    let mut slots: Vec<Slot<'_>> =
+        conversations.map(|conversation| Slot { conversation, used: 0, answer: None }).collect();
+    let mut clock = 0;
+    let mut is_open = true;
+    while is_open || slots.iter().any(|slot| slot.answer.is_some()) {
+        while is_open && slots.iter().any(|slot| slot.answer.is_none()) {
+            let is_idle = slots.iter().all(|slot| slot.answer.is_none());
+            let job = if is_idle { jobs.recv().map_err(|_| TryRecvError::Disconnected) } else { jobs.try_recv() };
+            match job {
+                Ok(job) => {
+                    clock += 1;
+                    metrics.waiting.subtract(1);
+                    admit(job, &mut slots, (model.context(), tokenizer, clock), metrics);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => is_open = false,
+            }
+        }
+        for slot in &mut slots {
+            step(model, slot, metrics);
+        }
+    }
+}
+
+/// Gives a job the free slot that has most of its prompt, and of those the one that was used the longest time ago.
+fn admit<'a>(
+    job: Job,
+    slots: &mut [Slot<'a>],
+    (context, tokenizer, clock): (usize, &'a Tokenizer, u64),
+    metrics: &Metrics,
+) {
+    let free = slots.iter_mut().filter(|slot| slot.answer.is_none());
+    let best = free.max_by_key(|slot| (slot.conversation.known(&job.prompt), core::cmp::Reverse(slot.used)));
+    let Some(slot) = best else { return };
+    let Job { prompt, sampler, stop, limit, parts } = job;
+    slot.used = clock;
+    match slot.conversation.begin(context, prompt, Generation { tokenizer, sampler, stop, limit }) {
+        Ok(answer) => {
+            metrics.active.add(1);
+            slot.answer = Some((answer, parts));
+        }
+        Err(error) => {
+            metrics.failed.add(1);
+            // A client that has left needs no answer.
+            let _ = parts.send(Part::Failed(error));
+        }
+    }
+}
+
+/// Has the model go on with an answer.
+fn step(model: &mut impl LanguageModel, slot: &mut Slot<'_>, metrics: &Metrics) {
+    let Some((mut answer, parts)) = slot.answer.take() else { return };
+    let conversation = &mut slot.conversation;
+    if parts.is_closed() {
+        metrics.cancelled.add(1);
+        metrics.count(&answer.generated());
+        metrics.active.subtract(1);
+        return;
+    }
+    // Sending fails where the client has left, which the next step finds.
+    match model.logits(conversation.slot(), answer.pending(conversation), conversation.tokens().len()) {
+        Ok(logits) => {
+            let text = answer.advance(conversation, logits);
+            if !text.is_empty() {
+                let _ = parts.send(Part::Text(text));
+            }
+            match answer.finish() {
+                None => {
+                    slot.answer = Some((answer, parts));
+                    return;
+                }
+                Some(generated) => {
+                    metrics.count(&generated);
+                    let _ = parts.send(Part::End(generated));
+                }
+            }
+        }
+        Err(error) => {
+            metrics.failed.add(1);
+            let _ = parts.send(Part::Failed(error));
+        }
+    }
+    metrics.active.subtract(1);
+}
+
+/// Starts the thread of a model.
+pub(super) fn start(
+    mut model: impl LanguageModel + Send + 'static,
+    tokenizer: Arc<Tokenizer>,
+    jobs: Receiver<Job>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name("model".to_owned());
+    thread.spawn(move || run(&mut model, &tokenizer, &jobs, &metrics))
+}

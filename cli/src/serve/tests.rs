@@ -1,0 +1,310 @@
+//! A server over connections of its own, with a small model.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use incarnate_gguf::GgufFile;
+use incarnate_runtime::session::SessionBuilder;
+use incarnate_runtime::{Error, Result};
+use incarnate_text::{ChatTemplate, LanguageModel, Tokenizer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::server::{Texts, answer};
+use crate::chat::model::ModuleModel;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model").join(name)
+}
+
+fn texts() -> Texts {
+    let file = GgufFile::open(&fixture("model.gguf")).unwrap();
+    let (tokenizer, template) = (Tokenizer::from_gguf(&file).unwrap(), ChatTemplate::from_gguf(&file).unwrap());
+    Texts { tokenizer, template: Some(template) }
+}
+
+/// Answers with the letters of the alphabet, for as long as `is_held` is not set.
+struct Alphabet {
+    letters: Vec<u32>,
+    logits: Vec<f32>,
+    slots: usize,
+    is_held: Arc<AtomicBool>,
+    fails: bool,
+}
+
+impl Alphabet {
+    fn new(slots: usize) -> Alphabet {
+        let tokenizer = texts().tokenizer;
+        let letters = tokenizer.encode("abcdefghijklmnopqrstuvwxyz", false).split_off(1);
+        let logits = vec![0.0; tokenizer.token_count()];
+        Alphabet { letters, logits, slots, is_held: Arc::default(), fails: false }
+    }
+}
+
+impl LanguageModel for Alphabet {
+    fn context(&self) -> usize {
+        64
+    }
+
+    fn slots(&self) -> usize {
+        self.slots
+    }
+
+    fn logits(&mut self, _: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]> {
+        while self.is_held.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.fails {
+            return Err(Error::resource_exhausted("no memory"));
+        }
+        self.logits.fill(0.0);
+        let next = self.letters[(position + tokens.len()) % self.letters.len()];
+        self.logits[next as usize] = 100.0;
+        Ok(&mut self.logits)
+    }
+}
+
+/// A server on a thread of its own, which ends with the value.
+struct Server {
+    address: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(model: impl LanguageModel + Send + 'static, queue: usize) -> Server {
+        let (end, ended) = oneshot::channel::<()>();
+        let (ready, address) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                ready.send(listener.local_addr().unwrap()).unwrap();
+                let ended = async { drop(ended.await) };
+                answer(listener, model, texts(), ("letters".to_owned(), queue), ended).await.unwrap();
+            });
+        });
+        Server { address: address.recv().unwrap(), end: Some(end), thread: Some(thread) }
+    }
+
+    fn connect(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        stream
+    }
+
+    /// The status and the body of an answer.
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut text = String::new();
+        self.connect(method, path, body).read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        (status, if is_chunked { unchunked(body) } else { body.to_owned() })
+    }
+
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let (status, body) = self.send("POST", path, &body.to_string());
+        (status, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{body}")))
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let text = self.send("GET", "/metrics", "").1;
+        let line = text.lines().find(|line| line.starts_with(&format!("incarnate_{name} "))).unwrap();
+        line.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Waits until a number of the server has a value.
+    fn wait_for(&self, name: &str, value: u64) {
+        let start = std::time::Instant::now();
+        while self.metric(name) != value {
+            assert!(start.elapsed() < TIMEOUT, "{name} is {}", self.metric(name));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        text.push_str(&rest[..length]);
+        body = &rest[length + 2..];
+    }
+    text
+}
+
+fn message(text: &str) -> Value {
+    json!([{"role": "user", "content": text}])
+}
+
+#[test]
+fn messages_are_answered_whole_or_in_parts() {
+    let server = Server::start(Alphabet::new(2), 4);
+    let mut body = json!({"model": "letters", "messages": message("hi"), "temperature": 0, "max_tokens": 5});
+    let (status, whole) = server.post("/v1/chat/completions", &body);
+    assert_eq!(status, 200, "{whole}");
+    let choice = &whole["choices"][0];
+    let text = choice["message"]["content"].as_str().unwrap();
+    assert_eq!(
+        (text.len(), &choice["finish_reason"], &whole["object"]),
+        (5, &json!("length"), &json!("chat.completion"))
+    );
+    let (prompt, all) = (whole["usage"]["prompt_tokens"].as_u64().unwrap(), whole["usage"]["total_tokens"].as_u64());
+    assert_eq!((&whole["usage"]["completion_tokens"], all), (&json!(5), Some(prompt + 5)));
+    // The same in parts; the prompt is known by now, but for its last token.
+    body["stream"] = json!(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let (status, events) = server.send("POST", "/v1/chat/completions", &body.to_string());
+    let data: Vec<&str> = events.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    let (last, parts) = data.split_last().unwrap();
+    assert_eq!((status, *last), (200, "[DONE]"));
+    let parts: Vec<Value> = parts.iter().map(|part| serde_json::from_str(part).unwrap()).collect();
+    let written: String = parts.iter().filter_map(|part| part["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(written, text);
+    let [.., end, usage] = &parts[..] else { panic!("{events}") };
+    assert_eq!(
+        (&parts[0]["choices"][0]["delta"]["role"], &end["choices"][0]["finish_reason"]),
+        (&json!("assistant"), &json!("length"))
+    );
+    assert_eq!(usage["usage"]["prompt_tokens_details"]["cached_tokens"], json!(prompt - 1));
+    assert_eq!((server.metric("requests_total"), server.metric("prompt_tokens_known_total")), (2, prompt - 1));
+    assert_eq!((server.metric("generated_tokens_total"), server.metric("requests_active")), (10, 0));
+}
+
+#[test]
+fn texts_go_on_and_end_where_they_should() {
+    let server = Server::start(Alphabet::new(1), 4);
+    let complete = |fields: Value| {
+        let mut body = json!({"temperature": 0, "max_tokens": 6});
+        fields.as_object().unwrap().iter().for_each(|(key, value)| body[key] = value.clone());
+        let (status, answer) = server.post("/v1/completions", &body);
+        assert_eq!(status, 200, "{answer}");
+        (answer["choices"][0]["text"].as_str().unwrap().to_owned(), answer["choices"][0]["finish_reason"].clone())
+    };
+    let (text, finish) = complete(json!({"prompt": "he"}));
+    assert_eq!((text.len(), finish), (6, json!("length")));
+    // A stop text, and all of the context.
+    assert_eq!(complete(json!({"prompt": "he", "stop": [&text[2..4]]})), (text[..2].to_owned(), json!("stop")));
+    let (whole, finish) = complete(json!({"prompt": [4, 5, 6], "max_tokens": 1000}));
+    assert_eq!((whole.len(), finish), (62, json!("length")));
+    assert_eq!(complete(json!({"prompt": ["he"], "max_tokens": 0})), (String::new(), json!("length")));
+}
+
+#[test]
+fn wrong_requests_are_refused_in_a_line() {
+    let server = Server::start(Alphabet::new(1), 4);
+    let chat = "/v1/chat/completions";
+    let long = "a ".repeat(100);
+    for (path, body, status, why) in [
+        (chat, json!({"messages": []}), 400, "no messages"),
+        (chat, json!({"messages": message(&long)}), 400, "for a context of 64"),
+        (chat, json!({"messages": message("a"), "model": "other"}), 404, "the model is 'letters'"),
+        (chat, json!({"messages": message("a"), "temperature": -1}), 400, "'temperature' is -1"),
+        (chat, json!({"messages": message("a"), "n": 2}), 400, "'n' is not supported"),
+        (chat, json!({"messages": message("a"), "tools": [{}]}), 400, "'tools' is not supported"),
+        (chat, json!({"messages": message("a"), "max_tokens": -3}), 400, "integer `-3`"),
+        (
+            chat,
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+            400,
+            "the model reads text",
+        ),
+        (chat, json!({}), 400, "messages"),
+        ("/v1/completions", json!({"prompt": []}), 400, "0 "),
+        ("/v1/completions", json!({"prompt": [1000]}), 400, "1000 is none of the 48 tokens"),
+        ("/v1/completions", json!({"prompt": ["a", "b"]}), 400, "there are 2 prompts"),
+        ("/v1/embeddings", json!({"input": "a"}), 404, "no such route"),
+    ] {
+        let (given, answer) = server.post(path, &body);
+        let text = answer["error"]["message"].as_str().unwrap();
+        assert!(given == status && text.contains(why) && !text.contains('\n'), "{body}: {given} {text}");
+    }
+    assert_eq!(server.send("POST", chat, "{").0, 400);
+    let mut rest = String::new();
+    // A request that is none ends the connection.
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(b"\0\0\0\0\r\n\r\n").unwrap();
+    let _ = stream.read_to_string(&mut rest);
+    assert_eq!(server.send("GET", "/health", "").0, 200);
+    assert_eq!(server.send("GET", "/v1/models/letters", "").0, 200);
+    assert_eq!(server.send("GET", "/v1/models/other", "").0, 404);
+    assert!(server.send("GET", "/v1/models", "").1.contains(r#""id":"letters""#));
+}
+
+#[test]
+fn a_full_queue_refuses_and_clients_that_leave_give_up_their_place() {
+    let model = Alphabet::new(1);
+    let is_held = Arc::clone(&model.is_held);
+    is_held.store(true, Ordering::SeqCst);
+    let server = Server::start(model, 1);
+    let body = json!({"prompt": "he", "max_tokens": 1000, "stream": true}).to_string();
+    let first = server.connect("POST", "/v1/completions", &body);
+    server.wait_for("requests_active", 1);
+    let second = server.connect("POST", "/v1/completions", &body);
+    server.wait_for("requests_waiting", 1);
+    let (status, answer) = server.post("/v1/completions", &json!({"prompt": "he"}));
+    assert_eq!(status, 429, "{answer}");
+    drop((first, second));
+    is_held.store(false, Ordering::SeqCst);
+    server.wait_for("requests_cancelled_total", 2);
+    assert_eq!((server.metric("requests_active"), server.metric("requests_waiting")), (0, 0));
+    assert_eq!(server.post("/v1/completions", &json!({"prompt": "he", "max_tokens": 2})).0, 200);
+}
+
+#[test]
+fn a_failure_of_the_model_is_that_of_its_request() {
+    let server = Server::start(Alphabet { fails: true, ..Alphabet::new(1) }, 1);
+    let mut body = json!({"prompt": "he"});
+    let (status, answer) = server.post("/v1/completions", &body);
+    assert!(status == 500 && answer["error"]["message"].as_str().unwrap().contains("no memory"), "{answer}");
+    body["stream"] = json!(true);
+    let events = server.send("POST", "/v1/completions", &body.to_string()).1;
+    assert!(events.contains("no memory") && events.trim_end().ends_with("[DONE]"), "{events}");
+    assert_eq!(server.metric("requests_failed_total"), 2);
+}
+
+/// Two conversations at a time have the texts that each has alone.
+#[test]
+fn conversations_of_a_module_do_not_mix() {
+    let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
+    let model = ModuleModel::load(&fixture("model.gguf"), "local-sync", &add_module).unwrap();
+    assert_eq!((model.context(), model.slots()), (64, 2));
+    let server = Server::start(model, 8);
+    let body = |text: &str| json!({"messages": message(text), "temperature": 0, "max_tokens": 6});
+    let text = |text: &str| {
+        let (status, answer) = server.post("/v1/chat/completions", &body(text));
+        assert_eq!(status, 200, "{answer}");
+        answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+    };
+    let alone = ["the", "on it", "an"].map(text);
+    assert!(alone.iter().any(|text| !text.is_empty()), "{alone:?}");
+    let together = std::thread::scope(|scope| {
+        let threads = ["the", "on it", "an"].map(|prompt| scope.spawn(move || text(prompt)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(together, alone);
+}
