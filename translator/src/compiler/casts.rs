@@ -3,14 +3,10 @@
 //! Compilers up to 3.13 have one instruction of the virtual machine for `arith.fptosi`, which rounds. The fraction is cut in front of it, in the
 //! text between two phases of the compiler: behind the conversion of the input to core dialects, and before all that follows.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::process::contains_any;
-
-/// The phase behind which the text is changed.
-pub(super) const PHASE: &str = "input";
 
 /// Words of operations that convert, in the dialects that front ends write: StableHLO, TOSA, torch and the core dialects. Names of the
 /// operations are in MLIR bytecode, too.
@@ -30,31 +26,15 @@ pub(super) fn may_convert(model: &Path) -> io::Result<bool> {
     contains_any(model, &CONVERSIONS)
 }
 
-/// Copies text of core dialects with cut conversions; returns how many there are.
+/// Writes a line in another form if it converts; returns false if it is to be written as it is. `count` is the number of conversions.
 ///
 /// # Errors
-/// Errors of reading and writing.
-pub(super) fn cut(from: &Path, to: &Path) -> io::Result<usize> {
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(from)?);
-    let mut writer = BufWriter::new(File::create(to)?);
-    let (mut line, mut count) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        // Lines with weights have megabytes, and no conversions.
-        let text = if line.len() <= 4096 { core::str::from_utf8(&line).unwrap_or_default() } else { "" };
-        match Conversion::of(text) {
-            Some(conversion) => {
-                count += 1;
-                conversion.write(&mut writer, count)?;
-            }
-            None => writer.write_all(&line)?,
-        }
-    }
-    writer.flush()?;
-    Ok(count)
+/// Errors of writing.
+pub(super) fn write(line: &str, count: &mut usize, out: &mut impl Write) -> io::Result<bool> {
+    let Some(conversion) = Conversion::of(line) else { return Ok(false) };
+    *count += 1;
+    conversion.write(out, *count)?;
+    Ok(true)
 }
 
 /// A line `%R = arith.fptosi %X : T to U`.
@@ -122,13 +102,19 @@ mod tests {
 
     #[test]
     fn conversions_are_cut() {
-        let folder = tempfile::tempdir().unwrap();
-        let (from, to) = (folder.path().join("a.mlir"), folder.path().join("b.mlir"));
-        let text = "func.func @f() {\n  %1 = arith.fptosi %in : f32 to i32 loc(#loc3)\n  %2 = arith.addi %1, %1 : i32\n  \
-                    %3 = arith.fptoui %0 : tensor<2x?xf32> to tensor<2x?xi8>\n}\n";
-        std::fs::write(&from, text).unwrap();
-        assert_eq!(cut(&from, &to).unwrap(), 2);
-        let text = std::fs::read_to_string(&to).unwrap();
+        let (mut out, mut count) = (Vec::new(), 0);
+        for line in [
+            "func.func @f() {",
+            "  %1 = arith.fptosi %in : f32 to i32 loc(#loc3)",
+            "  %2 = arith.addi %1, %1 : i32",
+            "  %3 = arith.fptoui %0 : tensor<2x?xf32> to tensor<2x?xi8>",
+        ] {
+            if !write(line, &mut count, &mut out).unwrap() {
+                writeln!(out, "{line}").unwrap();
+            }
+        }
+        assert_eq!(count, 2);
+        let text = String::from_utf8(out).unwrap();
         for line in [
             "  %incarnate_cut_1_below = arith.cmpf olt, %in, %incarnate_cut_1_zero : f32",
             "  %incarnate_cut_1 = arith.select %incarnate_cut_1_below, %incarnate_cut_1_up, %incarnate_cut_1_down : f32",

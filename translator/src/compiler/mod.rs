@@ -6,9 +6,11 @@
 
 mod cache;
 mod casts;
+mod core_text;
 mod environment;
 mod failure;
 mod format;
+mod globals;
 mod hash;
 mod import;
 mod key;
@@ -30,6 +32,7 @@ use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
 
 use crate::file_error::failed;
 use cache::{Cache, Scratch};
+use core_text::{Changes, Wanted};
 use failure::Subject;
 use key::Inputs;
 use prepare::Prepared;
@@ -290,14 +293,16 @@ impl Compiler {
         };
         let mut source =
             generated.map_or_else(|| Input::Model(job.model.to_owned()), |path| Input::generated(path, job));
-        if let Some(cut) = self.with_cut_conversions(scratch, &source, job) {
-            arguments.push(format!("--compile-from={}", casts::PHASE));
-            let done = self.attempt(scratch, &Input::generated(cut, job), &output, &mut arguments, notify)?;
+        let mut copies = 0;
+        if let Some((changed, changes)) = self.with_changed_text(scratch, &source, job) {
+            arguments.push(format!("--compile-from={}", core_text::PHASE));
+            let done = self.attempt(scratch, &Input::generated(changed, job), &output, &mut arguments, notify)?;
             if done.status.success() && output.exists() {
                 return Ok(output);
             }
             // Errors are about the model as it is.
             arguments.pop();
+            copies = changes.copies;
         }
         let mut done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         if failure::is_refusal(&done) && !job.format.is_imported() && source.path() != job.model {
@@ -307,7 +312,7 @@ impl Compiler {
             done = self.attempt(scratch, &source, &output, &mut arguments, notify)?;
         }
         if done.status.success() && output.exists() {
-            return Ok(output);
+            return if copies == 0 { Ok(output) } else { Err(shared_globals()) };
         }
         let dynamic = imported.map(|imported| imported.dynamic).unwrap_or_default();
         let subject = Subject { source: source.path(), named: &source.named(), format: job.format, dynamic: &dynamic };
@@ -334,22 +339,20 @@ impl Compiler {
         }
     }
 
-    /// Writes a model as core dialects with [conversions that cut](casts); `None` if there is nothing to change.
-    fn with_cut_conversions(&self, scratch: &Scratch, source: &Input, job: &Job<'_>) -> Option<PathBuf> {
-        let is_wanted = !job.format.is_imported()
-            && casts::rounds(job.arguments)
-            && !job.arguments.iter().any(|argument| argument.starts_with("--compile-"))
-            && casts::may_convert(source.path()).unwrap_or(false);
-        if !is_wanted {
+    /// Writes a model as [core dialects with changes](core_text); `None` if there is nothing to change.
+    fn with_changed_text(&self, scratch: &Scratch, source: &Input, job: &Job<'_>) -> Option<(PathBuf, Changes)> {
+        if job.format.is_imported() || job.arguments.iter().any(|argument| argument.starts_with("--compile-")) {
             return None;
         }
-        let (core, cut) = (scratch.path("core.mlir"), scratch.path("cut.mlir"));
+        let wanted = Wanted::of(source.path(), job.arguments)?;
+        let (core, changed) = (scratch.path("core.mlir"), scratch.path("changed.mlir"));
         let mut convert = Command::new(&self.program);
         source.pass_to(&mut convert, scratch).ok()?;
-        convert.args(job.arguments).arg(format!("--compile-to={}", casts::PHASE)).arg("--mlir-print-debuginfo");
-        let done = run(convert.arg("-o").arg(&core)).ok()?;
-        let count = if done.status.success() { casts::cut(&core, &cut).ok()? } else { 0 };
-        (count > 0).then_some(cut)
+        let phase = format!("--compile-to={}", core_text::PHASE);
+        let done =
+            run(convert.args(job.arguments).arg(phase).arg("--mlir-print-debuginfo").arg("-o").arg(&core)).ok()?;
+        let changes = if done.status.success() { wanted.write(&core, &changed).ok()? } else { Changes::default() };
+        (changes != Changes::default()).then_some((changed, changes))
     }
 
     /// Writes the text of a model as it is compiled; `None` if there is nothing to change.
@@ -433,6 +436,15 @@ impl Input {
         }
         Ok(())
     }
+}
+
+/// A module that would be wrong.
+#[cold]
+fn shared_globals() -> Error {
+    Error::unimplemented(
+        "several globals get one value, and the compiler would give them one buffer, so that a change of one changes the others: give \
+         each a value of its own, or join them in one global",
+    )
 }
 
 /// The error of a file operation, as [`io::Error`] with a path.

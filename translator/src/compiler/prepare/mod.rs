@@ -19,8 +19,8 @@ use header::Function;
 
 /// What begins a function.
 const FUNCTION: &[u8] = b"func.func";
-/// The version of these changes and of [`casts`](super::casts), as an input of the key of what is compiled: it changes with them.
-pub(super) const PREPARATION: &str = "prepared 4";
+/// The version of these changes and of those of [`core_text`](super::core_text), as an input of the key of what is compiled: it changes with them.
+pub(super) const PREPARATION: &str = "prepared 5";
 
 /// A replacement of a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
