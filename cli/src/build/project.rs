@@ -37,10 +37,6 @@ impl Project {
     /// Errors of creating its folder and files.
     pub(super) fn open(sources: &Sources, target: &ProgramTarget, arguments: &ProjectArguments) -> Result<Project> {
         let target_cpu = arguments.target_cpu.as_str();
-        let cpu = target.cpu(target_cpu);
-        if cpu.is_some_and(str::is_empty) || target_cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
-        }
         let flags = flags(target.flags(target_cpu));
         let folder = ProjectFolder::open("build", &(format!("{sources:?}"), &flags, &arguments.feature))?;
         folder.replace("Cargo.toml", manifest(sources, &arguments.feature).as_bytes())?;

@@ -38,7 +38,7 @@ impl ProgramTarget {
     /// program has the C library musl.
     ///
     /// # Errors
-    /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for a linker without a target, and for a static program on a system other
+    /// Those of [`ProgramTarget::find`]; INVALID_ARGUMENT for what is no name of a CPU, for a linker without a target, and for a static program on a system other
     /// than Linux.
     pub(in super::super) fn of(
         models: Option<&Target>,
@@ -46,6 +46,7 @@ impl ProgramTarget {
         linker: Option<&Path>,
         is_static: bool,
     ) -> Result<ProgramTarget> {
+        check_cpu(named_cpu)?;
         match (models, linker) {
             (Some(Target::Triple(triple, cpu)), linker) if is_static => {
                 ProgramTarget::find(&with_musl(triple)?, cpu.as_deref(), linker)
@@ -70,6 +71,7 @@ impl ProgramTarget {
     /// # Errors
     /// INVALID_ARGUMENT if rustc does not know the target; NOT_FOUND without rustc, a standard library or a linker.
     fn find(triple: &str, cpu: Option<&str>, linker: Option<&Path>) -> Result<ProgramTarget> {
+        cpu.map_or(Ok(()), check_cpu)?;
         let Some(facts) = rustc(&["--print", "cfg", "--target", triple])? else {
             return Err(Error::invalid_argument(format!(
                 "rustc knows no target `{triple}`: `rustc --print target-list` lists them"
@@ -155,6 +157,14 @@ impl ProgramTarget {
         if let Some(linker) = &self.linker {
             cargo.env(linker_variable(triple), linker);
         }
+    }
+}
+
+/// Checks that a text may be the name of a CPU, which becomes part of the compiler's flags.
+fn check_cpu(name: &str) -> Result<()> {
+    match name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        true => Err(Error::invalid_argument(format!("'{name}' is not the name of a CPU"))),
+        false => Ok(()),
     }
 }
 
