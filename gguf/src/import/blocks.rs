@@ -123,12 +123,11 @@ impl Format {
                 r.scaled_and_shifted(q)
             }
             E::Q5_0 => {
-                let q = r.five_bits(2, 6, g(0), lane);
-                let q = r.minus(q, 16);
+                let q = r.five_bits(2, 6, -16, (g(0), lane));
                 r.scaled(q, 0)
             }
             E::Q5_1 => {
-                let q = r.five_bits(4, 8, g(0), lane);
+                let q = r.five_bits(4, 8, 0, (g(0), lane));
                 r.scaled_and_shifted(q)
             }
             E::Q8_0 => {
@@ -209,14 +208,20 @@ impl Reader<'_> {
 
     /// Shifts to the right by a sum of multiples of indices.
     fn right_by(&mut self, x: Value, terms: &[(Value, i64)]) -> Value {
-        let mut bits = self.int(0);
+        let bits = self.sum(terms);
+        self.b.shrui(x, bits)
+    }
+
+    /// A sum of multiples of indices.
+    fn sum(&mut self, terms: &[(Value, i64)]) -> Value {
+        let mut sum = self.int(0);
         for (index, factor) in terms {
             let index = self.b.index_cast(*index, Element::I32);
             let factor = self.int(*factor);
             let term = self.b.muli(index, factor);
-            bits = self.b.addi(bits, term);
+            sum = self.b.addi(sum, term);
         }
-        self.b.shrui(x, bits)
+        sum
     }
 
     /// Whether an index is 0.
@@ -312,8 +317,21 @@ impl Reader<'_> {
         self.and(shifted, 15)
     }
 
-    /// Four bits of a byte, and one of the 32 bits at `high`.
-    fn five_bits(&mut self, high: i64, start: i64, group: Value, lane: Value) -> Value {
+    /// Adds `set` where a bit of a number, at a sum of multiples of indices, is set, and `clear` where it is not. A vector of conditions and one
+    /// addition take its place.
+    fn add_by_bit(&mut self, q: Value, (bits, at): (Value, &[(Value, i64)]), [clear, set]: [i64; 2]) -> Value {
+        let position = self.sum(at);
+        let (one, zero) = (self.int(1), self.int(0));
+        let mask = self.b.shli(one, position);
+        let bit = self.b.andi(bits, mask);
+        let is_clear = self.b.cmpi(IntPredicate::Equal, bit, zero);
+        let mut sum = |addend: i64| if addend == 0 { q } else { self.minus(q, -addend) };
+        let (clear, set) = (sum(clear), sum(set));
+        self.b.select(is_clear, clear, set)
+    }
+
+    /// Four bits of a byte, and one of the 32 bits at `high`, of which the least value is `least`.
+    fn five_bits(&mut self, high: i64, start: i64, least: i64, (group, lane): (Value, Value)) -> Value {
         let low = self.nibble(start, group, lane);
         let mut bits = self.int(0);
         // A group's bits are 16 of the 32.
@@ -322,10 +340,7 @@ impl Reader<'_> {
             let byte = self.left(byte, shift);
             bits = self.b.ori(bits, byte);
         }
-        let bit = self.right_by(bits, &[(lane, 1)]);
-        let bit = self.and(bit, 1);
-        let bit = self.left(bit, 4);
-        self.b.ori(low, bit)
+        self.add_by_bit(low, (bits, &[(lane, 1)]), [least, least + 16])
     }
 
     /// A scale of 8 bits, which are an exponent, and 4-bit floats with two bits of exponent.
@@ -387,11 +402,7 @@ impl Reader<'_> {
         let q = self.right_by(byte, &[(s1, 4), (s0, 2)]);
         let q = self.and(q, 3);
         let mask = self.unsigned(0, &[(p, 16), (lane, 1)]);
-        let bit = self.right_by(mask, &[(n, 4), (s1, 2), (s0, 1)]);
-        let bit = self.and(bit, 1);
-        let bit = self.left(bit, 2);
-        let q = self.b.ori(q, bit);
-        let q = self.minus(q, 4);
+        let q = self.add_by_bit(q, (mask, &[(n, 4), (s1, 2), (s0, 1)]), [-4, 0]);
         Parts { quantum: self.float_of(q), scale: Some(scale), minimum: None }
     }
 
@@ -426,10 +437,7 @@ impl Reader<'_> {
         let q = self.right_by(byte, &[(low0, 4)]);
         let q = self.and(q, 15);
         let bits = self.unsigned(16, &[(p, 16), (lane, 1)]);
-        let bit = self.right_by(bits, &[(high, 4), (low1, 2), (low0, 1)]);
-        let bit = self.and(bit, 1);
-        let bit = self.left(bit, 4);
-        let q = self.b.ori(q, bit);
+        let q = self.add_by_bit(q, (bits, &[(high, 4), (low1, 2), (low0, 1)]), [0, 16]);
         self.less(q, (scale, minimum))
     }
 
