@@ -136,6 +136,7 @@ impl Command {
         let compiled = compile_models(&compiler, files, prefer)?;
         if let (Command::Build(build), [_, ..]) = (&mut *self, &*weights) {
             build.project.feature.push(command::FEATURE.to_owned());
+            build.weights = weights.last().cloned();
         }
         if let Some(program) = self.program_mut() {
             // Parameters that the user names come first, and take precedence.

@@ -11,7 +11,7 @@ pub(super) const RUN: &str = "Examples:
 pub(super) const CHAT: &str = "Examples:
   incarnate chat model.gguf
   incarnate chat model.gguf --prompt='Why is the sky blue?' --temperature=0 --max-tokens=100
-  incarnate build model.gguf -o talk && ./talk chat model.gguf";
+  incarnate build model.gguf --with-weights -o talk && ./talk chat";
 
 pub(super) const SERVE: &str = "Examples:
   incarnate serve model.gguf

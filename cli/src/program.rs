@@ -222,6 +222,15 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });
+    // The weights in a program, unless the command line names others.
+    #[cfg(all(feature = "chat", not(feature = "cli")))]
+    let builder = match arguments.parameters.iter().any(|file| file.scope == incarnate_gguf::SCOPE) {
+        true => builder,
+        false => match crate::chat::source::ModelSource::of_program()? {
+            Some(source) => source.add_to(builder)?,
+            None => builder,
+        },
+    };
     #[cfg(feature = "cli")]
     let builder = builder.reassociate(arguments.reassociate);
     let builder = if arguments.untrusted { builder.untrusted() } else { builder };

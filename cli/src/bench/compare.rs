@@ -69,7 +69,7 @@ pub(super) fn translated(
     let program = folder.path().join("program");
     let flags = &arguments.of.arguments.call.program;
     let code = build::Code { untrusted: flags.untrusted, reassociate: flags.reassociate, unfuse: false };
-    build::program(modules, &program, &arguments.project, &build::ProgramTarget::host(), code)?;
+    build::program(modules, None, &program, &arguments.project, &build::ProgramTarget::host(), code)?;
     let mut command = Command::new(&program);
     command
         .arg("bench")

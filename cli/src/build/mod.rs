@@ -16,6 +16,7 @@ use incarnate_translator::compiler::Target;
 
 use super::Verdict;
 use super::arguments::ProjectArguments;
+use super::chat::attached::attach;
 use super::console::Console;
 use super::models::CompilerArguments;
 use crate::tooling::atomic_file;
@@ -57,6 +58,12 @@ pub(super) struct BuildArguments {
     /// Results may differ by rounding, and are the same on every processor.
     #[arg(long)]
     pub(super) unfuse: bool,
+    /// Put the file of a language model (.gguf) into the program, which is one file that talks then.
+    #[arg(long)]
+    pub(super) with_weights: bool,
+    /// The file of the language model.
+    #[arg(skip)]
+    pub(super) weights: Option<PathBuf>,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -90,7 +97,11 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     if is_for_vulkan && !project.feature.iter().any(|feature| feature == "vulkan") {
         project.feature.push("vulkan".to_owned());
     }
-    let (length, executables) = program(&arguments.module, &arguments.output, &project, &target, code)?;
+    let weights = arguments.weights.as_deref().filter(|_| arguments.with_weights);
+    if arguments.with_weights && weights.is_none() {
+        return Err(Error::invalid_argument("--with-weights is for a language model: .gguf"));
+    }
+    let (length, executables) = program(&arguments.module, weights, &arguments.output, &project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;
@@ -98,13 +109,14 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     Ok(Verdict::Success)
 }
 
-/// Builds the program of some modules, the main one last, in a file, for a target. Returns its length in bytes, and notes on the modules'
+/// Builds the program of some modules, the main one last, in a file, for a target; `weights` is the file of a model that it contains. Returns its length in bytes, and notes on the modules'
 /// executables.
 ///
 /// # Errors
 /// Errors of loading and translating the modules, of cargo and the compiler, and of writing.
 pub(super) fn program(
     modules: &[PathBuf],
+    weights: Option<&Path>,
     file: &Path,
     arguments: &ProjectArguments,
     target: &ProgramTarget,
@@ -124,6 +136,10 @@ pub(super) fn program(
     let config = config.reassociate(code.reassociate).unfuse(code.unfuse);
     let config = config.architecture(target.architecture());
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
-    let length = atomic_file::write(file, |temporary| fs::copy(&built, temporary))?;
+    let length = atomic_file::write(file, |temporary| {
+        fs::copy(&built, temporary)?;
+        weights.map_or(Ok(()), |weights| attach(temporary, weights))?;
+        Ok(fs::metadata(temporary)?.len())
+    })?;
     Ok((length, executables))
 }

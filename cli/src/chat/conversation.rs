@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use incarnate_gguf::GgufFile;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::generation::prompt;
@@ -20,6 +19,7 @@ use incarnate_text::{
 
 use super::ChatOptions;
 use super::model::ModuleModel;
+use super::source::ModelSource;
 use crate::Verdict;
 use crate::program::AddModules;
 
@@ -28,9 +28,9 @@ const INTERRUPTED: i32 = 130;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArguments {
-    /// The file of the model: its weights, and its tokenizer.
+    /// The file of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
     #[arg(value_name = "MODEL.gguf")]
-    model: PathBuf,
+    model: Option<PathBuf>,
     #[command(flatten)]
     options: ChatOptions,
 }
@@ -56,14 +56,15 @@ struct Interrupt {
 
 pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut dyn Write) -> Result<Verdict> {
     let options = &arguments.options;
-    let file = GgufFile::open(&arguments.model)?;
-    let context = || format!("'{}'", arguments.model.display());
+    let source = ModelSource::find(arguments.model.as_deref())?;
+    let file = source.read()?;
+    let context = || format!("'{}'", source.path().display());
     let tokenizer = Tokenizer::from_gguf(&file).context(context)?;
     let template = match options.raw {
         true => None,
         false => Some(ChatTemplate::from_gguf(&file).context(|| format!("{}: --raw needs no template", context()))?),
     };
-    let model = ModuleModel::load(&arguments.model, &options.device, add_modules)?;
+    let model = ModuleModel::load(&source, &options.device, add_modules)?;
     let interrupt = Arc::new(Interrupt::default());
     let handled = interrupt.clone();
     let handler = ctrlc::set_handler(move || {
@@ -207,7 +208,7 @@ mod tests {
             let words = ["chat", "--temperature=0", "--max-tokens=4", "--device=local-sync"].iter().chain(words);
             let options = Line::try_parse_from(words).unwrap().options;
             let mut out = Vec::new();
-            let arguments = ChatArguments { model: fixture.join(model), options };
+            let arguments = ChatArguments { model: Some(fixture.join(model)), options };
             let module = fixture.join("vmvx.vmfb");
             chat(&arguments, &|builder| builder.module_file(&module), &mut out)?;
             Ok::<_, Error>(String::from_utf8(out).unwrap())

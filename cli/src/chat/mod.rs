@@ -1,5 +1,6 @@
 //! Conversations with language models: `incarnate chat`, and the command `chat` of the programs that it builds.
 
+pub(super) mod attached;
 #[cfg(feature = "cli")]
 pub(super) mod command;
 #[cfg(feature = "chat")]
@@ -9,5 +10,7 @@ pub(super) mod model;
 mod options;
 #[cfg(feature = "cli")]
 pub(super) mod program;
+#[cfg(feature = "chat")]
+pub(super) mod source;
 
 pub(super) use options::ChatOptions;

@@ -1,13 +1,10 @@
 //! The module of a language model.
 
-use std::path::Path;
-
-use incarnate_gguf::SCOPE;
-use incarnate_runtime::parameters::FileAccess;
 use incarnate_runtime::session::{Function, Session, SessionBuilder, Tensor};
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::LanguageModel;
 
+use super::source::ModelSource;
 use crate::program::AddModules;
 
 /// The attributes of functions that state the number of positions, and that of slots.
@@ -26,13 +23,13 @@ pub(crate) struct ModuleModel {
 }
 
 impl ModuleModel {
-    /// Loads the modules of a program, with the weights of a file, on a device.
+    /// Loads the modules of a program, with the weights of a model, on a device.
     ///
     /// # Errors
     /// Errors of loading; NOT_FOUND if the program is of no language model.
-    pub(crate) fn load(weights: &Path, device: &str, add_modules: AddModules<'_>) -> Result<ModuleModel> {
+    pub(crate) fn load(weights: &ModelSource, device: &str, add_modules: AddModules<'_>) -> Result<ModuleModel> {
         let builder = SessionBuilder::with_natives(crate::program::NATIVES).device(device);
-        let session = add_modules(builder.parameter_file(SCOPE, weights, FileAccess::Map)).build()?;
+        let session = add_modules(weights.add_to(builder)?).build()?;
         let function = |name| session.function(name).context(|| "the program is of no language model of a GGUF file");
         let (prefill, decode) = (function("prefill")?, function("decode")?);
         let stated = |name| {

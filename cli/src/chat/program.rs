@@ -65,7 +65,7 @@ fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result
     show(&line, format!("building the program of {} ...", model.display()));
     let target = ProgramTarget::of(None, &project.target_cpu, None, false)?;
     let code = Code { untrusted: false, reassociate: false, unfuse: false };
-    let built = program(&[module.to_owned()], &path, project, &target, code);
+    let built = program(&[module.to_owned()], None, &path, project, &target, code);
     line.finish_and_clear();
     built.map(|_| (path, temporary))
 }

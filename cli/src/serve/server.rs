@@ -9,7 +9,6 @@ use std::sync::mpsc::sync_channel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use incarnate_gguf::GgufFile;
 use incarnate_runtime::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_text::{ChatTemplate, LanguageModel, Tokenizer};
 use tokio::net::TcpListener;
@@ -19,14 +18,15 @@ use super::routes::{Service, router};
 use super::scheduler;
 use crate::Verdict;
 use crate::chat::model::ModuleModel;
+use crate::chat::source::ModelSource;
 use crate::console::Console;
 use crate::program::AddModules;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The file of the model: its weights, and its tokenizer.
+    /// The file of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
     #[arg(value_name = "MODEL.gguf")]
-    model: PathBuf,
+    model: Option<PathBuf>,
     #[command(flatten)]
     options: ServeOptions,
 }
@@ -38,15 +38,16 @@ pub(super) struct Texts {
 }
 
 pub(crate) fn serve(arguments: &ServeArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
-    let ServeArguments { model: path, options } = arguments;
-    let file = GgufFile::open(path)?;
+    let ServeArguments { model, options } = arguments;
+    let source = ModelSource::find(model.as_deref())?;
+    let (file, path) = (source.read()?, source.path());
     let context = || format!("'{}'", path.display());
     let tokenizer = Tokenizer::from_gguf(&file).context(context)?;
     let template = match ChatTemplate::from_gguf(&file) {
         Err(error) if error.code() == StatusCode::NotFound => None,
         template => Some(template.context(context)?),
     };
-    let model = ModuleModel::load(path, &options.device, add_modules)?;
+    let model = ModuleModel::load(&source, &options.device, add_modules)?;
     let name = options.name.clone();
     let name = name.unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
     // One thread serves all clients: the model has the others.

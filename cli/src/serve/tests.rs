@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::server::{Texts, answer};
 use crate::chat::model::ModuleModel;
+use crate::chat::source::ModelSource;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -291,7 +292,8 @@ fn a_failure_of_the_model_is_that_of_its_request() {
 #[test]
 fn conversations_of_a_module_do_not_mix() {
     let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
-    let model = ModuleModel::load(&fixture("model.gguf"), "local-sync", &add_module).unwrap();
+    let model = ModuleModel::load(&ModelSource::find(Some(&fixture("model.gguf"))).unwrap(), "local-sync", &add_module)
+        .unwrap();
     assert_eq!((model.context(), model.slots()), (64, 2));
     let server = Server::start(model, 8);
     let body = |text: &str| json!({"messages": message(text), "temperature": 0, "max_tokens": 6});

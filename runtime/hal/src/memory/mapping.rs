@@ -13,13 +13,15 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::bytecode::{Contents, open_regular_file};
-use crate::{Result, ResultExt, vm};
+use crate::{Error, Result, ResultExt, vm};
 
 /// A file that is mapped into memory, to be read only.
 #[derive(Debug)]
 pub struct MappedFile {
     map: memmap2::MmapRaw,
     file: File,
+    /// Where the mapping begins in the file.
+    start: u64,
     /// Dropped after the mapping.
     #[expect(dead_code, reason = "dropped after the mapping")]
     companion: Companion,
@@ -64,13 +66,31 @@ impl MappedFile {
         let file = open_regular_file(path)?;
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
         let map = map.context(|| format!("mapping {}", path.display()))?;
-        Ok(MappedFile { map, file, companion: Companion(None) })
+        Ok(MappedFile { map, file, start: 0, companion: Companion(None) })
     }
 
     /// Maps the whole file as the contents of a module or of parameters, under the requirements of
     /// [`MappedFile::open`]. What of a module is verified is copied into memory; constants and parameters stay mapped.
     pub fn contents(path: &Path) -> Result<Contents> {
         Ok(MappedFile::open(path)?.into_contents())
+    }
+
+    /// Maps a range of a file as the contents of parameters, under the requirements of [`MappedFile::open`]: a file within a file, whose
+    /// first byte is aligned as the range's start is.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the file ends before the range does; errors of opening and mapping.
+    pub fn contents_of_range(path: &Path, range: Range<u64>) -> Result<Contents> {
+        let file = open_regular_file(path)?;
+        let context = || format!("mapping {}", path.display());
+        let available = file.metadata().context(context)?.len();
+        let length = range.end.checked_sub(range.start).filter(|_| range.end <= available);
+        let length = length.and_then(|length| usize::try_from(length).ok()).ok_or_else(|| {
+            Error::out_of_range(format!("bytes {range:?} of a file of {available}")).context(context())
+        })?;
+        let map = memmap2::MmapOptions::new().offset(range.start).len(length).map_raw_read_only(&file);
+        let map = map.context(context)?;
+        Ok(MappedFile { map, file, start: range.start, companion: Companion(None) }.into_contents())
     }
 
     /// Maps a file as [`MappedFile::contents`] does, and drops `companion` when the contents are unmapped: what must outlive them,
@@ -93,15 +113,15 @@ impl MappedFile {
         contents.owner::<vm::MappedBytes>()?.owner()
     }
 
-    /// Returns the position in the file of the byte at an address.
+    /// Returns the position in the mapping of the byte at an address.
     pub(crate) fn position(&self, address: *const u8) -> usize {
         address.addr().wrapping_sub(self.map.as_ptr().addr())
     }
 
-    /// Maps a range of the file once more, copy on write. Its address within a page is the same as in this mapping.
+    /// Maps a range of the mapping once more, copy on write. Its address within a page is the same as in this mapping.
     pub(crate) fn private(&self, range: Range<usize>) -> Result<WritableMapping> {
         let mut options = memmap2::MmapOptions::new();
-        options.offset(range.start as u64).len(range.len());
+        options.offset(self.start + range.start as u64).len(range.len());
         // SAFETY: the bytes, which a process can change until they are written here, are reached through raw pointers only: in
         // the next line, the mapping becomes one that returns no slice.
         let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
@@ -124,6 +144,15 @@ mod tests {
         assert!(contents.as_bytes().is_none());
         assert_eq!(*contents.bytes(0..8).unwrap(), *b"contents");
         assert_eq!(MappedFile::of(&contents).unwrap().map.len(), 8);
+        let range = MappedFile::contents_of_range(&path, 3..7).unwrap();
+        assert_eq!(*range.bytes(0..4).unwrap(), *b"tent");
+        let (start, length) = MappedFile::of(&range).unwrap().private(1..4).unwrap().as_mut_ptr();
+        assert_eq!((start.addr() % 4096, length), (4, 3));
+        for wrong in [3..9, 9..9, u64::MAX - 1..u64::MAX] {
+            let error = MappedFile::contents_of_range(&path, wrong).unwrap_err();
+            assert_eq!(error.code(), StatusCode::OutOfRange, "{error}");
+        }
+        drop(range);
         let file = MappedFile::open(&path).unwrap();
         let (start, length) = file.private(3..8).unwrap().as_mut_ptr();
         assert_eq!((start.addr() % 4096, length), (3, 5));

@@ -45,6 +45,17 @@ impl MappedFile {
         Contents::read(path)
     }
 
+    /// Reads a range of a file as the contents of parameters.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the file ends before the range does; errors of reading.
+    pub fn contents_of_range(path: &Path, range: Range<u64>) -> Result<Contents> {
+        let contents = Contents::read(path)?;
+        let position = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
+        let bytes = contents.bytes(position(range.start)..position(range.end))?;
+        Ok(Contents::copy_from(&bytes))
+    }
+
     /// Reads a file as [`MappedFile::contents`] does, and drops `companion` when the contents are dropped.
     ///
     /// # Errors

@@ -1,0 +1,75 @@
+//! A model's file behind the code of a program, which is one file then.
+//!
+//! Systems load the code that the head of a program names, and leave alone what is behind it. The model's file begins at a multiple of
+//! [`ALIGNMENT`]; behind it are a mark, its first byte and its length.
+
+use std::fs::File;
+#[cfg(feature = "cli")]
+use std::io::Write as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+#[cfg(feature = "chat")]
+use std::ops::Range;
+use std::path::Path;
+
+/// Where the file begins, so that it is mapped as a file of its own is: the largest page of the systems that have programs.
+#[cfg(feature = "cli")]
+const ALIGNMENT: u64 = 1 << 16;
+const MARK: [u8; 16] = *b"incarnate model\n";
+
+/// Adds a model's file to a program.
+///
+/// # Errors
+/// Errors of reading and writing.
+#[cfg(feature = "cli")]
+pub(crate) fn attach(program: &Path, model: &Path) -> io::Result<()> {
+    let mut model = File::open(model)?;
+    let mut program = File::options().append(true).open(program)?;
+    let end = program.seek(SeekFrom::End(0))?;
+    let start = end.next_multiple_of(ALIGNMENT);
+    io::copy(&mut io::repeat(0).take(start - end), &mut program)?;
+    let length = io::copy(&mut model, &mut program)?;
+    program.write_all(&[&MARK[..], &start.to_le_bytes(), &length.to_le_bytes()].concat())?;
+    program.sync_all()
+}
+
+/// Returns where the model's file of a program is; `None` if it has none.
+///
+/// # Errors
+/// Errors of reading.
+#[cfg(feature = "chat")]
+pub(crate) fn attached(program: &Path) -> io::Result<Option<Range<u64>>> {
+    let mut program = File::open(program)?;
+    let mut tail = [[0; 8]; 4];
+    let length = size_of_val(&tail) as u64;
+    let Some(end) = program.metadata()?.len().checked_sub(length) else { return Ok(None) };
+    program.seek(SeekFrom::Start(end))?;
+    program.read_exact(tail.as_flattened_mut())?;
+    let [mark @ .., start, length] = tail;
+    let [start, length] = [start, length].map(u64::from_le_bytes);
+    let is_whole = mark.as_flattened() == MARK && start.checked_add(length) == Some(end);
+    Ok(is_whole.then_some(start..end))
+}
+
+#[cfg(all(test, feature = "cli", feature = "chat"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_behind_a_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, model) = (folder.path().join("program"), folder.path().join("model"));
+        std::fs::write(&program, vec![1; 100_000]).unwrap();
+        std::fs::write(&model, b"weights").unwrap();
+        assert_eq!(attached(&program).unwrap(), None);
+        assert_eq!(attached(&model).unwrap(), None);
+        attach(&program, &model).unwrap();
+        let range = attached(&program).unwrap().unwrap();
+        assert_eq!(range, 131_072..131_079);
+        let bytes = std::fs::read(&program).unwrap();
+        assert_eq!((&bytes[131_072..131_079], bytes.len()), (&b"weights"[..], 131_079 + 32));
+        // A program that was cut has none.
+        std::fs::write(&program, &bytes[1..]).unwrap();
+        assert_eq!(attached(&program).unwrap(), None);
+    }
+}
