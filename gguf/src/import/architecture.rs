@@ -27,18 +27,75 @@ pub(super) struct Architecture {
     pub(super) activation: Activation,
     /// Whether embeddings are multiplied by the root of their length.
     pub(super) scales_embedding: bool,
+    /// The tensors, optional in other architectures, without which a layer is none of this one.
+    pub(super) required: &'static [&'static str],
+    /// Whether the rows of the gate are the first half of those of `ffn_up`.
+    pub(super) joins_gate: bool,
+    /// The sliding window of a file that does not state it; 0 where that has none.
+    pub(super) window: i64,
+    /// Of so many layers each, the last one has no sliding window; 0 where all layers have one.
+    pub(super) window_period: i64,
+    /// The base of rotary embeddings, which are not scaled, in layers with a sliding window; `None` where all layers have the same ones.
+    pub(super) local_rotary_base: Option<f64>,
+    /// Of so many layers each, the last one has no rotary embeddings; 0 where all layers have them.
+    pub(super) unrotated_period: i64,
+    /// Whether `rope.scaling.finetuned` states that layers have rotary embeddings.
+    pub(super) states_rotation: bool,
+    /// The soft caps of scores and of logits of a file that does not state them; 0 where that has none.
+    pub(super) soft_caps: [f64; 2],
+    /// The number of layers of the model whose queries are scaled by the width divided by the number of heads, not by the size of a head.
+    pub(super) layers_scaled_by_width: Option<i64>,
 }
 
 const fn plain(name: &'static str, pairs: Pairs) -> Architecture {
-    Architecture { name, pairs, activation: Activation::Silu, scales_embedding: false }
+    Architecture {
+        name,
+        pairs,
+        activation: Activation::Silu,
+        scales_embedding: false,
+        required: &[],
+        joins_gate: false,
+        window: 0,
+        window_period: 0,
+        local_rotary_base: None,
+        unrotated_period: 0,
+        states_rotation: false,
+        soft_caps: [0.0; 2],
+        layers_scaled_by_width: None,
+    }
 }
+
+const GEMMA: Architecture =
+    Architecture { activation: Activation::Gelu, scales_embedding: true, ..plain("gemma", Pairs::Halves) };
 
 const ARCHITECTURES: &[Architecture] = &[
     plain("llama", Pairs::Adjacent),
     plain("qwen2", Pairs::Halves),
-    plain("qwen3", Pairs::Halves),
-    plain("granite", Pairs::Adjacent),
-    Architecture { activation: Activation::Gelu, scales_embedding: true, ..plain("gemma", Pairs::Halves) },
+    Architecture { required: &["attn_q_norm", "attn_k_norm"], ..plain("qwen3", Pairs::Halves) },
+    Architecture { states_rotation: true, ..plain("granite", Pairs::Adjacent) },
+    // `no_rope_layer_interval` of SmolLM3Config of transformers.
+    Architecture { unrotated_period: 4, ..plain("smollm3", Pairs::Adjacent) },
+    GEMMA,
+    Architecture { joins_gate: true, ..plain("phi3", Pairs::Halves) },
+    // The window and the caps are those of Gemma2Config of transformers; the model of 27B has 46 layers.
+    Architecture {
+        name: "gemma2",
+        required: &["post_attention_norm", "post_ffw_norm"],
+        window: 4096,
+        window_period: 2,
+        soft_caps: [50.0, 30.0],
+        layers_scaled_by_width: Some(46),
+        ..GEMMA
+    },
+    // The base is `rope_local_base_freq` of Gemma3TextConfig of transformers; the model of 27B has 62 layers.
+    Architecture {
+        name: "gemma3",
+        required: &["attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"],
+        window_period: 6,
+        local_rotary_base: Some(10_000.0),
+        layers_scaled_by_width: Some(62),
+        ..GEMMA
+    },
 ];
 
 impl Architecture {
