@@ -15,11 +15,22 @@ pub(super) fn gated(b: &mut Builder, activation: Activation, gate: Value, up: Va
     })
 }
 
+/// `1 / (1 + exp(-x))`.
+pub(super) fn sigmoid(b: &mut Builder, x: Value) -> Value {
+    let one = b.float(1.0, Element::F32);
+    over_one_and_exponential(b, one, x)
+}
+
 fn silu(b: &mut Builder, x: Value) -> Value {
+    over_one_and_exponential(b, x, x)
+}
+
+/// `numerator / (1 + exp(-x))`.
+fn over_one_and_exponential(b: &mut Builder, numerator: Value, x: Value) -> Value {
     let (negative, one) = (b.negf(x), b.float(1.0, Element::F32));
     let power = b.exp(negative);
     let sum = b.addf(one, power);
-    b.divf(x, sum)
+    b.divf(numerator, sum)
 }
 
 fn gelu(b: &mut Builder, x: Value) -> Value {

@@ -31,6 +31,8 @@ pub(super) struct Architecture {
     pub(super) required: &'static [&'static str],
     /// Whether the rows of the gate are the first half of those of `ffn_up`.
     pub(super) joins_gate: bool,
+    /// Whether the shares of the experts that a token takes are divided by their sum.
+    pub(super) normalises_shares: bool,
     /// The sliding window of a file that does not state it; 0 where that has none.
     pub(super) window: i64,
     /// Of so many layers each, the last one has no sliding window; 0 where all layers have one.
@@ -55,6 +57,7 @@ const fn plain(name: &'static str, pairs: Pairs) -> Architecture {
         scales_embedding: false,
         required: &[],
         joins_gate: false,
+        normalises_shares: true,
         window: 0,
         window_period: 0,
         local_rotary_base: None,
@@ -73,6 +76,10 @@ const ARCHITECTURES: &[Architecture] = &[
     plain("qwen2", Pairs::Halves),
     Architecture { required: &["attn_q_norm", "attn_k_norm"], ..plain("qwen3", Pairs::Halves) },
     Architecture { states_rotation: true, ..plain("granite", Pairs::Adjacent) },
+    Architecture { states_rotation: true, ..plain("granitemoe", Pairs::Adjacent) },
+    // `norm_topk_prob` of Qwen2MoeConfig of transformers is false.
+    Architecture { normalises_shares: false, ..plain("qwen2moe", Pairs::Halves) },
+    Architecture { required: &["attn_q_norm", "attn_k_norm"], ..plain("qwen3moe", Pairs::Halves) },
     // `no_rope_layer_interval` of SmolLM3Config of transformers.
     Architecture { unrotated_period: 4, ..plain("smollm3", Pairs::Adjacent) },
     GEMMA,

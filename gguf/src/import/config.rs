@@ -27,6 +27,8 @@ pub(super) struct Config {
     pub(super) head_size: i64,
     /// Elements of the hidden vector of the feed-forward network.
     pub(super) hidden: i64,
+    /// The experts of the feed-forward network, if it is a mixture of such.
+    pub(super) mixture: Option<Mixture>,
     /// The number of tokens.
     pub(super) vocabulary: i64,
     /// Positions of a conversation.
@@ -58,6 +60,22 @@ pub(super) struct Config {
     pub(super) frequencies: Frequencies,
     /// The frequencies of layers with a sliding window.
     pub(super) local_frequencies: Frequencies,
+}
+
+/// Networks of which each token takes some.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mixture {
+    pub(super) count: i64,
+    /// How many each token takes.
+    pub(super) used: i64,
+    /// Elements of the hidden vector of an expert.
+    pub(super) hidden: i64,
+    /// Elements of the hidden vector of the network that all tokens take, if there is one.
+    pub(super) shared_hidden: i64,
+    /// Whether the shares of a token's experts are divided by their sum.
+    pub(super) is_normalised: bool,
+    /// What the shares are multiplied by.
+    pub(super) scale: f64,
 }
 
 /// A sliding window: a position attends to itself and to those before it, `size` in all.
@@ -134,6 +152,7 @@ impl Config {
             key_heads,
             head_size,
             hidden: metadata.size("feed_forward_length")?,
+            mixture: Mixture::of(metadata, &architecture)?,
             vocabulary: vocabulary(metadata.file)?,
             context,
             original_context: original.unwrap_or(trained),
@@ -161,6 +180,35 @@ impl Config {
     /// The sliding window of a layer.
     pub(super) fn window_of(&self, layer: i64) -> Option<i64> {
         self.window.as_ref().filter(|window| window.has(layer)).map(|window| window.size)
+    }
+}
+
+impl Mixture {
+    /// Reads the numbers and sizes of experts.
+    fn of(metadata: &Metadata<'_>, architecture: &Architecture) -> Result<Option<Mixture>> {
+        let [count, used] = ["expert_count", "expert_used_count"]
+            .map(|name| metadata.optional_count(name).map(Option::unwrap_or_default));
+        let (count, used) = (count?, used?);
+        if count == 0 && used == 0 {
+            return Ok(None);
+        }
+        if !(1..=count).contains(&used) {
+            return Err(Error::invalid_argument(format!("{used} experts of {count}")));
+        }
+        // Softmax. Source: `ExpertGatingFuncType` of ggml's Python package.
+        metadata.check_one("expert_gating_func")?;
+        metadata.check_one("expert_group_count")?;
+        metadata.check_one("expert_group_used_count")?;
+        let hidden = metadata.size("feed_forward_length")?;
+        let scale = metadata.number_or("expert_weights_scale", 0.0)?;
+        Ok(Some(Mixture {
+            count,
+            used,
+            hidden: metadata.optional_size("expert_feed_forward_length")?.unwrap_or(hidden),
+            shared_hidden: metadata.optional_size("expert_shared_feed_forward_length")?.unwrap_or(hidden),
+            is_normalised: metadata.flag_or("expert_weights_norm", architecture.normalises_shares)?,
+            scale: if scale == 0.0 { 1.0 } else { scale },
+        }))
     }
 }
 

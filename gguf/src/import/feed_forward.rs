@@ -5,9 +5,51 @@ use incarnate_mlir::{Builder, Value};
 
 use super::activation::gated;
 use super::config::Config;
+use super::experts::Experts;
 use super::product::Rows;
 use super::projection::{Projection, columns};
 use super::weight::{Parameters, Vector};
+
+/// The feed-forward network of a layer.
+#[derive(Clone, Debug)]
+pub(super) enum FeedForward {
+    One(Box<Network>),
+    Mixture(Box<Experts>),
+}
+
+impl FeedForward {
+    /// Declares the weights of a layer.
+    pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str) -> Result<FeedForward> {
+        let config = of.config;
+        Ok(match config.mixture {
+            None => FeedForward::One(Box::new(Network::declare(b, of, (name, ""), config.hidden)?)),
+            Some(mixture) => FeedForward::Mixture(Box::new(Experts::declare(b, of, name, mixture)?)),
+        })
+    }
+
+    /// See [`super::weight::Weight::open`].
+    pub(super) fn open(&mut self, b: &mut Builder) {
+        match self {
+            FeedForward::One(network) => network.open(b),
+            FeedForward::Mixture(experts) => experts.open(b),
+        }
+    }
+
+    /// Adds the result of `x` to vectors, normalised by `norm` if there is one.
+    pub(super) fn add_to(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        norm: (Rows, Option<&Vector>),
+        x: Value,
+        vectors: Value,
+    ) -> Value {
+        match self {
+            FeedForward::One(network) => network.add_to(b, config, norm, x, vectors),
+            FeedForward::Mixture(experts) => experts.add_to(b, config, norm, x, vectors),
+        }
+    }
+}
 
 /// A network of two layers, the first of which has a gate.
 #[derive(Clone, Debug)]
@@ -55,8 +97,13 @@ impl Network {
         gated(b, config.architecture.activation, gate, up)
     }
 
-    /// Adds the network's result to vectors, normalised by `norm` if there is one.
-    pub(super) fn add_to(
+    /// Computes the network's result.
+    pub(super) fn apply(&self, b: &mut Builder, config: &Config, rows: Rows, x: Value) -> Value {
+        let hidden = self.hidden(b, config, rows, x);
+        self.down.apply(b, rows, hidden)
+    }
+
+    fn add_to(
         &self,
         b: &mut Builder,
         config: &Config,

@@ -5,7 +5,7 @@ use incarnate_mlir::{Builder, Extent, Value};
 
 use super::attention::{Attended, Cache, Part, Place, attend};
 use super::config::Config;
-use super::feed_forward::Network;
+use super::feed_forward::FeedForward;
 use super::norm::rms_norm;
 use super::projection::{Projection, columns};
 use super::rotary::Angles;
@@ -25,7 +25,7 @@ pub(super) struct Layer {
     /// Normalises what attention adds.
     attention_post_norm: Option<Vector>,
     feed_forward_norm: Vector,
-    feed_forward: Network,
+    feed_forward: FeedForward,
     /// Normalises what the feed-forward network adds.
     feed_forward_post_norm: Option<Vector>,
 }
@@ -96,7 +96,7 @@ impl Layer {
             output: Projection::declare(b, of, &part("attn_output"), [width, config.heads * size])?,
             attention_post_norm: Vector::optional(b, of, &part("post_attention_norm.weight"), width)?,
             feed_forward_norm: Vector::declare(b, of, &part("ffn_norm.weight"), width)?,
-            feed_forward: Network::declare(b, of, (&name, ""), config.hidden)?,
+            feed_forward: FeedForward::declare(b, of, &name)?,
             feed_forward_post_norm: Vector::optional(b, of, &part("post_ffw_norm.weight"), width)?,
         })
     }

@@ -76,6 +76,14 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// Checks a number that is 1, or 0 for the default, in all models that are supported.
+    pub(super) fn check_one(&self, name: &str) -> Result<()> {
+        match self.optional_count(name)?.unwrap_or_default() {
+            0 | 1 => Ok(()),
+            count => Err(Error::unimplemented(format!("'{}' of {count}", self.key(name)))),
+        }
+    }
+
     /// Reads an array of Booleans or of numbers; `None` if the value is no array.
     pub(super) fn flags(&self, name: &str) -> Result<Option<Vec<bool>>> {
         let key = self.key(name);

@@ -17,6 +17,7 @@ mod architecture;
 mod attention;
 mod blocks;
 mod config;
+mod experts;
 mod feed_forward;
 mod frequencies;
 mod functions;

@@ -103,6 +103,22 @@ fn with_vectors(model: Model, names: &[&str], length: u64) -> Model {
     names.iter().fold(model, with)
 }
 
+/// Replaces the feed-forward network by four experts, of which two are used.
+fn mixed(model: Model, architecture: &str) -> Model {
+    let model = model.with(&format!("{architecture}.expert_count"), Value::Count(4));
+    let model = model.with(&format!("{architecture}.expert_used_count"), Value::Count(2));
+    let parts = ["gate", "up", "down"];
+    let model = parts.iter().fold(model, |model, part| model.tensor(&format!("blk.0.ffn_{part}.weight"), None));
+    [
+        ("gate_inp", &[4, WIDTH][..]),
+        ("gate_exps", &[4, 512, WIDTH]),
+        ("up_exps", &[4, 512, WIDTH]),
+        ("down_exps", &[4, WIDTH, 512]),
+    ]
+    .iter()
+    .fold(model, |model, (part, shape)| model.tensor(&format!("blk.0.ffn_{part}.weight"), Some((shape, 8))))
+}
+
 #[test]
 fn each_architecture_is_imported() {
     let head_norms = |model: Model| with_vectors(model, &["attn_q_norm", "attn_k_norm"], 64);
@@ -117,6 +133,10 @@ fn each_architecture_is_imported() {
         ("granite", &|model| model),
         ("phi3", &joined),
         ("smollm3", &|model| model),
+        ("llama", &|model| mixed(model, "llama")),
+        ("granitemoe", &|model| mixed(model, "granitemoe")),
+        ("qwen2moe", &|model| mixed(model, "qwen2moe")),
+        ("qwen3moe", &|model| head_norms(mixed(model, "qwen3moe"))),
     ] {
         complete(Model::new(name, 8)).import().unwrap();
     }
@@ -184,6 +204,7 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
     use Value::{Count, Number, Text};
     let llama = || Model::new("llama", 8);
     let phi3 = || joined(Model::new("phi3", 8));
+    let mixture = |key: &str, count| mixed(llama(), "llama").with(&format!("llama.{key}"), Value::Count(count));
     let yarn = |key: &str, value: Value| {
         let scaled =
             llama().with("llama.rope.scaling.type", Text("yarn")).with("llama.rope.scaling.factor", Number(4.0));
@@ -211,6 +232,13 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         ),
         (Model::new("gemma3", 8), "no tensor 'blk.0.attn_q_norm.weight'"),
         (Model::new("gemma2", 8), "no tensor 'blk.0.post_attention_norm.weight'"),
+        (mixture("expert_used_count", 5), "5 experts of 4"),
+        (mixture("expert_used_count", 0), "0 experts of 4"),
+        (mixture("expert_count", 5), "'blk.0.ffn_gate_inp.weight' has the shape [4, 256] instead of [5, 256]"),
+        (mixture("expert_gating_func", 2), "'llama.expert_gating_func' of 2"),
+        (mixture("expert_group_count", 2), "'llama.expert_group_count' of 2"),
+        (mixture("expert_feed_forward_length", 256), "has the shape [4, 512, 256] instead of [4, 256, 256]"),
+        (Model::new("qwen3moe", 8), "no tensor 'blk.0.attn_q_norm.weight'"),
         (phi3().tensor("rope_factors_long.weight", Some((&[32], 0))), "no tensor 'rope_factors_short.weight'"),
         (llama().with("llama.rope.freq_base", Number(f32::NAN)), "'llama.rope.freq_base' is not a finite number"),
         (llama().tensor("token_embd.weight", None), "no tensor 'token_embd.weight'"),

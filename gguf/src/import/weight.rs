@@ -38,13 +38,10 @@ impl<'a> Parameters<'a> {
     }
 
     /// Returns a tensor whose shape must be this one; `None` if the file has none of this name.
-    fn optional(&mut self, name: &str, shapes: &[&[i64]]) -> Result<Option<&'a Tensor>> {
+    fn optional(&mut self, name: &str, shape: &[i64]) -> Result<Option<&'a Tensor>> {
         let Some(tensor) = self.file.tensor(name) else { return Ok(None) };
         self.declared.insert(name.to_owned());
-        match shapes {
-            [first, ..] if !shapes.iter().any(|shape| has_shape(tensor, shape)) => Err(wrong_shape(tensor, first)),
-            _ => Ok(Some(tensor)),
-        }
+        if has_shape(tensor, shape) { Ok(Some(tensor)) } else { Err(wrong_shape(tensor, shape)) }
     }
 
     /// Checks that all tensors of the file are parameters: one that is not would be a part of the model that is not computed.
@@ -93,8 +90,27 @@ fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
 impl Weight {
     /// Declares the parameter of a matrix.
     pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, shape: [i64; 2]) -> Result<Weight> {
-        let tensor = of.optional(name, &[&shape])?.ok_or_else(|| missing(name))?;
-        let [rows, columns] = shape;
+        Weight::declare_as(b, of, (name, &shape), shape)
+    }
+
+    /// Declares the parameter of matrices `[matrices, rows, columns]`, whose rows are one behind the other.
+    pub(super) fn declare_stack(
+        b: &mut Builder,
+        of: &mut Parameters<'_>,
+        name: &str,
+        shape: [i64; 3],
+    ) -> Result<Weight> {
+        let [matrices, rows, columns] = shape;
+        Weight::declare_as(b, of, (name, &shape), [matrices * rows, columns])
+    }
+
+    fn declare_as(
+        b: &mut Builder,
+        of: &mut Parameters<'_>,
+        (name, shape): (&str, &[i64]),
+        [rows, columns]: [i64; 2],
+    ) -> Result<Weight> {
+        let tensor = of.optional(name, shape)?.ok_or_else(|| missing(name))?;
         let format = Format::of(tensor.element_type).filter(|format| columns % format.elements() == 0);
         let format = format.ok_or_else(|| {
             let element = tensor.element_type;
@@ -147,7 +163,7 @@ impl Vector {
         name: &str,
         length: i64,
     ) -> Result<Option<Vector>> {
-        let Some(tensor) = of.optional(name, &[&[length]])? else { return Ok(None) };
+        let Some(tensor) = of.optional(name, &[length])? else { return Ok(None) };
         if tensor.element_type != ElementType::F32 {
             return Err(Error::unimplemented(format!("the tensor '{name}' of {}, not F32", tensor.element_type)));
         }
