@@ -65,7 +65,7 @@ def capped(x, cap):
 
 
 GEMMAS = ("gemma", "gemma2", "gemma3")
-ADJACENT_PAIRS = ("llama", "granite", "granitemoe", "smollm3")
+ADJACENT_PAIRS = ("llama", "granite", "granitemoe", "smollm3", "mistral3")
 
 
 @dataclasses.dataclass
@@ -109,8 +109,8 @@ class Model:
         writer.close()
 
     def window(self, layer):
-        """The sliding window of a layer; 0 where it has none. Source: `layer_types` of Gemma2Config and Gemma3TextConfig."""
-        is_global = {"gemma2": layer % 2 == 1, "gemma3": layer % 6 == 5}.get(self.architecture, False)
+        """The sliding window of a layer; 0 where it has none. Source: `layer_types` of the configurations of transformers."""
+        is_global = {"gemma2": layer % 2 == 1, "gemma3": layer % 6 == 5, "olmo2": layer % 4 == 3}.get(self.architecture, False)
         return 0 if is_global else self.facts.get("attention.sliding_window", 0)
 
     def rotation(self, layer):
@@ -120,6 +120,9 @@ class Model:
         if self.architecture == "gemma3" and self.window(layer):
             return 10000.0 ** (-2 * pairs / rotated), 1
         frequencies, factor = base ** (-2 * pairs / rotated), facts.get("rope.scaling.factor", 1)
+        # Olmo3RotaryEmbedding of transformers scales the layers without a window alone.
+        if self.architecture == "olmo2" and self.window(layer):
+            return frequencies, 1
         original = facts.get("rope.scaling.original_context_length", self.context)
         length = "long" if self.context > original else "short"
         if f"rope_factors_{length}.weight" in self.weights:
@@ -163,9 +166,12 @@ class Model:
             q, k, v = np.split(project("attn_qkv"), ends, axis=1)
         else:
             q, k, v = (project(f"attn_{name}") for name in "qkv")
+        norms = [w.get(part(f"attn_{name}_norm.weight")) for name in "qk"]
+        # The norms of Olmo2Attention and OlmoeAttention of transformers are those of whole vectors.
+        if self.architecture in ("olmo2", "olmoe"):
+            q, k, norms = norm(q, norms[0]), norm(k, norms[1]), [None, None]
         q, k, v = (x.reshape(count, -1, size) for x in (q, k, v))
-        if part("attn_q_norm.weight") in w:
-            q, k = norm(q, w[part("attn_q_norm.weight")]), norm(k, w[part("attn_k_norm.weight")])
+        q, k = (norm(x, weight) for x, weight in zip((q, k), norms))
         k, v = (np.repeat(x, self.heads // self.key_heads, axis=1) for x in (self.rotated(k, layer), v))
         scale = self.facts.get("attention.scale", size**-0.5)
         # 27B of each: `query_pre_attn_scalar` of its configuration is the width divided by the number of heads.
@@ -192,8 +198,8 @@ class Model:
         chances = softmax(h @ w[part("gate_inp")].T)
         best = np.argsort(-chances, axis=1, kind="stable")[:, : self.facts["expert_used_count"]]
         shares = np.take_along_axis(chances, best, 1)
-        # `norm_topk_prob` of Qwen2MoeConfig is false; GraniteMoe's softmax of the best logits is that of all, normalised.
-        if self.architecture != "qwen2moe":
+        # `norm_topk_prob` of Qwen2MoeConfig and OlmoeConfig is false; GraniteMoe's softmax of the best logits is that of all, normalised.
+        if self.architecture not in ("qwen2moe", "olmoe"):
             shares = shares / shares.sum(1, keepdims=True)
         experts = {name: w[part(name, "_exps")] for name in ("gate", "up", "down")}
         out = np.zeros_like(h)
@@ -214,13 +220,13 @@ class Model:
         for layer in range(self.layers):
             names = [("attn_norm", self.attended, "post_attention_norm"), ("ffn_norm", self.fed_forward, "post_ffw_norm")]
             for before, apply, after in names:
-                added = apply(w, norm(x, w[f"blk.{layer}.{before}.weight"]), layer)
-                after = w.get(f"blk.{layer}.{after}.weight")
-                x = x + residual * (added if after is None else norm(added, after))
+                added = apply(w, norm(x, w.get(f"blk.{layer}.{before}.weight")), layer)
+                x = x + residual * norm(added, w.get(f"blk.{layer}.{after}.weight"))
         output = w.get("output.weight", w["token_embd.weight"])
         logits = norm(x, w["output_norm.weight"]) @ output.T / self.facts.get("logit_scale", 1)
         return capped(logits, self.facts.get("final_logit_softcapping", 0)).astype(np.float32)
 
 
 def norm(x, weight):
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * weight
+    """Vectors that are normalised, or as they are without a weight."""
+    return x if weight is None else x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * weight

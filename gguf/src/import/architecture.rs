@@ -18,6 +18,17 @@ pub(super) enum Activation {
     Gelu,
 }
 
+/// The rotary embeddings of layers with a sliding window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum LocalRotation {
+    /// Those of all layers.
+    Same,
+    /// Those of all layers, not scaled.
+    Unscaled,
+    /// Those of another base, not scaled.
+    Base(f64),
+}
+
 /// An architecture. Parts that are optional, such as biases and norms of heads, are there where the file has their tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Architecture {
@@ -27,6 +38,10 @@ pub(super) struct Architecture {
     pub(super) activation: Activation,
     /// Whether embeddings are multiplied by the root of their length.
     pub(super) scales_embedding: bool,
+    /// Whether norms are behind attention and the feed-forward network alone, not before them.
+    pub(super) normalises_results: bool,
+    /// Whether norms of queries and keys are those of all heads, not of each.
+    pub(super) normalises_all_heads: bool,
     /// The tensors, optional in other architectures, without which a layer is none of this one.
     pub(super) required: &'static [&'static str],
     /// Whether the rows of the gate are the first half of those of `ffn_up`.
@@ -37,8 +52,7 @@ pub(super) struct Architecture {
     pub(super) window: i64,
     /// Of so many layers each, the last one has no sliding window; 0 where all layers have one.
     pub(super) window_period: i64,
-    /// The base of rotary embeddings, which are not scaled, in layers with a sliding window; `None` where all layers have the same ones.
-    pub(super) local_rotary_base: Option<f64>,
+    pub(super) local_rotation: LocalRotation,
     /// Of so many layers each, the last one has no rotary embeddings; 0 where all layers have them.
     pub(super) unrotated_period: i64,
     /// Whether `rope.scaling.finetuned` states that layers have rotary embeddings.
@@ -55,12 +69,14 @@ const fn plain(name: &'static str, pairs: Pairs) -> Architecture {
         pairs,
         activation: Activation::Silu,
         scales_embedding: false,
+        normalises_results: false,
+        normalises_all_heads: false,
         required: &[],
         joins_gate: false,
         normalises_shares: true,
         window: 0,
         window_period: 0,
-        local_rotary_base: None,
+        local_rotation: LocalRotation::Same,
         unrotated_period: 0,
         states_rotation: false,
         soft_caps: [0.0; 2],
@@ -80,6 +96,23 @@ const ARCHITECTURES: &[Architecture] = &[
     // `norm_topk_prob` of Qwen2MoeConfig of transformers is false.
     Architecture { normalises_shares: false, ..plain("qwen2moe", Pairs::Halves) },
     Architecture { required: &["attn_q_norm", "attn_k_norm"], ..plain("qwen3moe", Pairs::Halves) },
+    // Olmo 3, too, whose local layers are not scaled: `layer_types` and `rope_scaling` of Olmo3Config of transformers.
+    Architecture {
+        normalises_results: true,
+        normalises_all_heads: true,
+        required: &["attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"],
+        window_period: 4,
+        local_rotation: LocalRotation::Unscaled,
+        ..plain("olmo2", Pairs::Halves)
+    },
+    // `norm_topk_prob` of OlmoeConfig of transformers is false.
+    Architecture {
+        normalises_all_heads: true,
+        required: &["attn_q_norm", "attn_k_norm"],
+        normalises_shares: false,
+        ..plain("olmoe", Pairs::Halves)
+    },
+    plain("mistral3", Pairs::Adjacent),
     // `no_rope_layer_interval` of SmolLM3Config of transformers.
     Architecture { unrotated_period: 4, ..plain("smollm3", Pairs::Adjacent) },
     GEMMA,
@@ -99,7 +132,7 @@ const ARCHITECTURES: &[Architecture] = &[
         name: "gemma3",
         required: &["attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"],
         window_period: 6,
-        local_rotary_base: Some(10_000.0),
+        local_rotation: LocalRotation::Base(10_000.0),
         layers_scaled_by_width: Some(62),
         ..GEMMA
     },

@@ -138,6 +138,7 @@ impl Config {
         let slots =
             slots.ok_or_else(|| Error::invalid_argument(format!("{} slots are not 1 to 1024", options.slots)))?;
         let layers = metadata.size("block_count")?;
+        check_temperature(metadata, context, trained)?;
         let [frequencies, local_frequencies] = Frequencies::of(metadata, &architecture, rotated)?;
         let original = metadata.optional_size("rope.scaling.original_context_length")?;
         let is_rotated = !architecture.states_rotation || metadata.flag_or("rope.scaling.finetuned", true)?;
@@ -247,6 +248,18 @@ impl Window {
                 usize::try_from(layer).ok().and_then(|layer| flags.get(layer)).copied().unwrap_or(false)
             }
         }
+    }
+}
+
+/// Checks that no position has queries that are scaled by it: those behind the context that a model was trained with first have.
+fn check_temperature(metadata: &Metadata<'_>, context: i64, trained: i64) -> Result<()> {
+    const NAME: &str = "attention.temperature_scale";
+    let original = metadata.optional_size("rope.scaling.original_context_length")?.unwrap_or(trained);
+    match metadata.number_or(NAME, 0.0)? {
+        scale if scale != 0.0 && context > original => {
+            Err(Error::unimplemented(format!("'{}' at more than {original} positions", metadata.key(NAME))))
+        }
+        _ => Ok(()),
     }
 }
 

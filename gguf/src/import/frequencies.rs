@@ -4,7 +4,7 @@ use core::f64::consts::TAU;
 
 use incarnate_bytecode::{Error, Result};
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, LocalRotation};
 use super::metadata::Metadata;
 use crate::shown;
 
@@ -35,13 +35,19 @@ impl Frequencies {
         let (scaling, magnitude) = scaling(metadata, base, rotated)?;
         let magnitude = magnitude * metadata.number_or("rope.scaling.attn_factor", 1.0)?;
         let all = Frequencies { base, rotated, scaling, magnitude };
-        let local_base = metadata.number_or("rope.freq_base_swa", architecture.local_rotary_base.unwrap_or(base))?;
+        let local_base = match architecture.local_rotation {
+            LocalRotation::Base(base) => base,
+            LocalRotation::Same | LocalRotation::Unscaled => base,
+        };
+        let local_base = metadata.number_or("rope.freq_base_swa", local_base)?;
         if [base, local_base].iter().any(|base| *base <= 0.0) {
             return Err(Error::invalid_argument("the base of rotary embeddings is not positive"));
         }
-        let local = match architecture.local_rotary_base {
-            None => Frequencies { base: local_base, ..all },
-            Some(_) => Frequencies { base: local_base, rotated, scaling: Scaling::Divided(1.0), magnitude: 1.0 },
+        let local = match architecture.local_rotation {
+            LocalRotation::Same => Frequencies { base: local_base, ..all },
+            LocalRotation::Unscaled | LocalRotation::Base(_) => {
+                Frequencies { base: local_base, rotated, scaling: Scaling::Divided(1.0), magnitude: 1.0 }
+            }
         };
         Ok([all, local])
     }

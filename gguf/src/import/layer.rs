@@ -17,14 +17,14 @@ pub(super) struct Layer {
     index: i64,
     /// Whether it has a sliding window.
     is_local: bool,
-    attention_norm: Vector,
+    attention_norm: Option<Vector>,
     heads: Heads,
     query_norm: Option<Vector>,
     key_norm: Option<Vector>,
     output: Projection,
     /// Normalises what attention adds.
     attention_post_norm: Option<Vector>,
-    feed_forward_norm: Vector,
+    feed_forward_norm: Option<Vector>,
     feed_forward: FeedForward,
     /// Normalises what the feed-forward network adds.
     feed_forward_post_norm: Option<Vector>,
@@ -86,16 +86,22 @@ impl Layer {
         for required in config.architecture.required {
             of.require(&part(&format!("{required}.weight")))?;
         }
+        let before = |b: &mut Builder, of: &mut Parameters<'_>, name: &str| match config.architecture.normalises_results
+        {
+            true => Ok(None),
+            false => Vector::declare(b, of, &part(name), width).map(Some),
+        };
+        let normalised = |heads: i64| if config.architecture.normalises_all_heads { heads * size } else { size };
         Ok(Layer {
             index,
             is_local: config.window_of(index).is_some(),
-            attention_norm: Vector::declare(b, of, &part("attn_norm.weight"), width)?,
+            attention_norm: before(b, of, "attn_norm.weight")?,
             heads: Heads::declare(b, of, &name)?,
-            query_norm: Vector::optional(b, of, &part("attn_q_norm.weight"), size)?,
-            key_norm: Vector::optional(b, of, &part("attn_k_norm.weight"), size)?,
+            query_norm: Vector::optional(b, of, &part("attn_q_norm.weight"), normalised(config.heads))?,
+            key_norm: Vector::optional(b, of, &part("attn_k_norm.weight"), normalised(config.key_heads))?,
             output: Projection::declare(b, of, &part("attn_output"), [width, config.heads * size])?,
             attention_post_norm: Vector::optional(b, of, &part("post_attention_norm.weight"), width)?,
-            feed_forward_norm: Vector::declare(b, of, &part("ffn_norm.weight"), width)?,
+            feed_forward_norm: before(b, of, "ffn_norm.weight")?,
             feed_forward: FeedForward::declare(b, of, &name)?,
             feed_forward_post_norm: Vector::optional(b, of, &part("post_ffw_norm.weight"), width)?,
         })
@@ -120,13 +126,16 @@ impl Layer {
     ) -> Value {
         let (config, rows) = (call.config, call.place.rows);
         b.set_location(Some(&format!("blk.{}", self.index)));
-        let normalised = rms_norm(b, x, &self.attention_norm, config.width, config.norm_epsilon);
+        let before = |b: &mut Builder, x: Value, norm: &Option<Vector>| {
+            norm.as_ref().map_or(x, |norm| rms_norm(b, x, norm, config.width, config.norm_epsilon))
+        };
+        let normalised = before(b, x, &self.attention_norm);
         let query = self.queries(b, call, normalised, (cache, cached));
         let local = call.place.local.filter(|_| self.is_local);
         let keys = Attended { cache, cached: *cached, layer: self.index, local };
         let attended = attend(b, config, &call.place, query, &keys);
         let x = self.output.add_to(b, config, (rows, self.attention_post_norm.as_ref()), attended, x);
-        let normalised = rms_norm(b, x, &self.feed_forward_norm, config.width, config.norm_epsilon);
+        let normalised = before(b, x, &self.feed_forward_norm);
         self.feed_forward.add_to(b, config, (rows, self.feed_forward_post_norm.as_ref()), normalised, x)
     }
 
@@ -168,6 +177,18 @@ impl Layer {
 fn heads(b: &mut Builder, call: &Call<'_>, x: Value, heads: i64, norm: Option<&Vector>) -> Value {
     let size = call.config.head_size;
     let extents = [call.place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
-    let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
-    norm.map_or(x, |norm| rms_norm(b, x, norm, size, call.config.norm_epsilon))
+    let normalised = |b: &mut Builder, x: Value, size: i64| {
+        norm.map_or(x, |norm| rms_norm(b, x, norm, size, call.config.norm_epsilon))
+    };
+    let split = |b: &mut Builder, x: Value| b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
+    match call.config.architecture.normalises_all_heads {
+        true => {
+            let x = normalised(b, x, heads * size);
+            split(b, x)
+        }
+        false => {
+            let x = split(b, x);
+            normalised(b, x, size)
+        }
+    }
 }

@@ -123,6 +123,10 @@ fn mixed(model: Model, architecture: &str) -> Model {
 fn each_architecture_is_imported() {
     let head_norms = |model: Model| with_vectors(model, &["attn_q_norm", "attn_k_norm"], 64);
     let post_norms = |model: Model| with_vectors(model, &["post_attention_norm", "post_ffw_norm"], WIDTH);
+    let all_heads =
+        |model: Model| with_vectors(with_vectors(model, &["attn_q_norm"], WIDTH), &["attn_k_norm"], WIDTH / 2);
+    let results_alone =
+        |model: Model| model.tensor("blk.0.attn_norm.weight", None).tensor("blk.0.ffn_norm.weight", None);
     for (name, complete) in [
         ("llama", &(|model| model) as &dyn Fn(Model) -> Model),
         ("qwen2", &|model| model),
@@ -133,6 +137,9 @@ fn each_architecture_is_imported() {
         ("granite", &|model| model),
         ("phi3", &joined),
         ("smollm3", &|model| model),
+        ("mistral3", &|model| model),
+        ("olmo2", &|model| results_alone(post_norms(all_heads(model)))),
+        ("olmoe", &|model| all_heads(mixed(model, "olmoe"))),
         ("llama", &|model| mixed(model, "llama")),
         ("granitemoe", &|model| mixed(model, "granitemoe")),
         ("qwen2moe", &|model| mixed(model, "qwen2moe")),
@@ -204,6 +211,11 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
     use Value::{Count, Number, Text};
     let llama = || Model::new("llama", 8);
     let phi3 = || joined(Model::new("phi3", 8));
+    let warm = |original| {
+        let model = Model::new("mistral3", 8).with("mistral3.attention.temperature_scale", Number(0.1));
+        model.with("mistral3.rope.scaling.original_context_length", Count(original))
+    };
+    assert!(warm(64).import().is_ok());
     let mixture = |key: &str, count| mixed(llama(), "llama").with(&format!("llama.{key}"), Value::Count(count));
     let yarn = |key: &str, value: Value| {
         let scaled =
@@ -232,6 +244,7 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         ),
         (Model::new("gemma3", 8), "no tensor 'blk.0.attn_q_norm.weight'"),
         (Model::new("gemma2", 8), "no tensor 'blk.0.post_attention_norm.weight'"),
+        (warm(16), "'mistral3.attention.temperature_scale' at more than 16 positions"),
         (mixture("expert_used_count", 5), "5 experts of 4"),
         (mixture("expert_used_count", 0), "0 experts of 4"),
         (mixture("expert_count", 5), "'blk.0.ffn_gate_inp.weight' has the shape [4, 256] instead of [5, 256]"),
