@@ -6,13 +6,16 @@ use super::architecture::Activation;
 
 /// Applies an activation to the gate, and multiplies it with the other product.
 pub(super) fn gated(b: &mut Builder, activation: Activation, gate: Value, up: Value) -> Value {
-    b.elementwise(&[gate, up], Element::F32, |b, x| {
-        let active = match activation {
-            Activation::Silu => silu(b, x[0]),
-            Activation::Gelu => gelu(b, x[0]),
-        };
-        b.mulf(active, x[1])
-    })
+    b.elementwise(&[gate, up], Element::F32, |b, x| gated_element(b, activation, x[0], x[1]))
+}
+
+/// An element of [`gated`].
+pub(super) fn gated_element(b: &mut Builder, activation: Activation, gate: Value, up: Value) -> Value {
+    let active = match activation {
+        Activation::Silu => silu(b, gate),
+        Activation::Gelu => gelu(b, gate),
+    };
+    b.mulf(active, up)
 }
 
 /// `1 / (1 + exp(-x))`.

@@ -1,9 +1,9 @@
 //! Mixtures of experts: networks of which each token takes the best few.
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Value};
+use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
 
-use super::activation::{gated, sigmoid};
+use super::activation::{gated_element, sigmoid};
 use super::config::{Config, Mixture};
 use super::feed_forward::Network;
 use super::product::{Chosen, Rows, multiply_add, product_of_chosen};
@@ -61,25 +61,73 @@ impl Experts {
         vectors: Value,
     ) -> Value {
         let (experts, shares) = self.choose(b, rows, x);
-        let (used, width) = (self.mixture.used, Extent::Constant(config.width));
-        let chosen = Chosen { rows, experts, used, count: self.mixture.count };
-        let one = b.expand_shape(x, &[vec![0], vec![1, 2]], &[rows.extent(), Extent::Constant(1), width]);
-        let gate = product_of_chosen(b, &chosen, one, &self.gate);
-        let up = product_of_chosen(b, &chosen, one, &self.up);
-        let hidden = gated(b, config.architecture.activation, gate, up);
-        let results = product_of_chosen(b, &chosen, hidden, &self.down);
-        let zero = b.float(0.0, Element::F32);
-        let initial = b.fill(zero, &[rows.extent(), width]);
-        // Loops: rows, elements; experts.
-        let maps = [Map::of(3, &[0, 2, 1]), Map::of(3, &[0, 2]), Map::of(3, &[0, 1])];
-        let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
-        let mut sum = b.generic_single(&[results, shares], initial, &maps, &iterators, multiply_add);
+        let mut sum = match rows {
+            Rows::One => {
+                let row = b.index(0);
+                self.add_experts(b, config, (experts, shares, row), x)
+            }
+            Rows::Many(count) => self.add_experts_of_rows(b, config, (experts, shares, count), x),
+        };
         if let Some((network, gate)) = &self.shared {
             let shared = network.apply(b, config, rows, x);
             let shared = gate.as_ref().map_or(shared, |gate| gate_of_rows(b, rows, (x, gate), shared));
             sum = b.elementwise(&[sum, shared], Element::F32, |b, x| b.addf(x[0], x[1]));
         }
         add_result(b, config, norm, sum, vectors)
+    }
+
+    /// Computes the experts' results of each row: the loop is one of the host, and each row reads the weights of its experts.
+    fn add_experts_of_rows(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        (experts, shares, count): (Value, Value, Value),
+        x: Value,
+    ) -> Value {
+        let [zero, one] = [0, 1].map(|number| b.index(number));
+        let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(x).clone()));
+        let nothing = b.float(0.0, Element::F32);
+        let extents = [Extent::Value(count), Extent::Constant(config.width)];
+        let initial = b.fill(nothing, &extents);
+        b.open_region();
+        let (offsets, ones) = ([row.into(), Extent::Constant(0)], [Extent::Constant(1); 2]);
+        let sizes = [Extent::Constant(1), Extent::Constant(config.width)];
+        let own = b.extract_slice(x, &offsets, &sizes, &ones, &[]);
+        let sum = self.add_experts(b, config, (experts, shares, row), own);
+        let next = b.insert_slice(sum, carried, &offsets, &sizes, &ones, &[]);
+        let region = b.close_region();
+        let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
+        results.first().copied().unwrap_or(initial)
+    }
+
+    /// Computes the sum of the results of a row's experts, of its vector `[1, width]`.
+    fn add_experts(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        (experts, shares, row): (Value, Value, Value),
+        x: Value,
+    ) -> Value {
+        let vector = b.collapse_shape(x, &[vec![0, 1]]);
+        let mut sum = None;
+        for rank in 0..self.mixture.used {
+            let at = [row, b.index(rank)];
+            let chosen = Chosen { numbers: experts, at, count: self.mixture.count };
+            let gate = product_of_chosen(b, vector, &self.gate, &chosen, None);
+            let up = product_of_chosen(b, vector, &self.up, &chosen, None);
+            // A share of the hidden vector is that of the result. IREE's compiler, up to 3.13, computes shares wrongly where it joins
+            // their loops with those of this one.
+            let hidden = b.dispatch(&[Extent::Constant(self.mixture.hidden)], |b| {
+                let share = b.extract(shares, &at);
+                b.elementwise(&[gate, up], Element::F32, |b, x| {
+                    let hidden = gated_element(b, config.architecture.activation, x[0], x[1]);
+                    b.mulf(hidden, share)
+                })
+            });
+            sum = Some(product_of_chosen(b, hidden, &self.down, &chosen, sum));
+        }
+        let extents = [Extent::Constant(1), Extent::Constant(config.width)];
+        b.expand_shape(sum.unwrap_or(vector), &[vec![0, 1]], &extents)
     }
 
     /// Returns the best experts of each row and their shares, `[rows, used]` each. Of experts with equal chances the first is better.

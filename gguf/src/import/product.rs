@@ -69,6 +69,49 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
 /// The loops run over rows, blocks, groups and lanes. Where groups that differ in their last dimension share a scale, that dimension is
 /// unrolled: quanta are multiplied first, and their sums with the scale.
 pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    product_of_rows(b, x, weight, None, addend)
+}
+
+/// A matrix of a stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    /// The tensor that holds the number of the matrix, as `i32`. A number that is none of a matrix is that of the last one.
+    pub(super) numbers: Value,
+    /// The position of the number.
+    pub(super) at: [Value; 2],
+    /// How many matrices there are.
+    pub(super) count: i64,
+}
+
+impl Chosen {
+    /// Computes the first row of the matrix, which has so many rows.
+    fn first_row(&self, b: &mut Builder, rows: i64) -> Value {
+        let number = b.extract(self.numbers, &self.at);
+        let (last, rows) = (b.int(self.count - 1, Element::I32), b.index(rows));
+        let number = b.minui(number, last);
+        let number = b.index_castui(number, Element::Index);
+        b.muli(number, rows)
+    }
+}
+
+/// Multiplies a vector with the rows of a matrix out of a stack.
+pub(super) fn product_of_chosen(
+    b: &mut Builder,
+    x: Value,
+    weight: &Weight,
+    chosen: &Chosen,
+    addend: Option<Value>,
+) -> Value {
+    product_of_rows(b, x, weight, Some(chosen), addend)
+}
+
+fn product_of_rows(
+    b: &mut Builder,
+    x: Value,
+    weight: &Weight,
+    chosen: Option<&Chosen>,
+    addend: Option<Value>,
+) -> Value {
     let stored = weight.load(b);
     let columns = split(weight);
     let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
@@ -76,8 +119,11 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
     let zero = b.float(0.0, Element::F32);
     // The last loop is that over lanes.
     let lanes = columns.len() - usize::from(shared.is_some());
-    let rows = constants(&[weight.rows]);
+    let count = weight.rows / chosen.map_or(1, |chosen| chosen.count);
+    let rows = constants(&[count]);
     b.dispatch(&rows, |b| {
+        // Read before the loops, so that the positions of blocks are sums of multiples of indices.
+        let first = chosen.map(|chosen| chosen.first_row(b, count));
         // States the extents of the loops over blocks and groups; it is not read.
         let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
         let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
@@ -85,12 +131,15 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
         for dimension in last {
             iterators[dimension] = Iterator::Parallel;
         }
-        let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
+        let sums = b.fill(zero, &constants(&[count, LANES]));
         let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
         let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
-            let at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+            let mut at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+            if let (Some(first), Some(row)) = (first, at.first_mut()) {
+                *row = b.addi(first, *row);
+            }
             let lane = b.iteration(lanes);
-            let product = products(b, weight, (stored, x), (&[], &at, lane), shared);
+            let product = products(b, weight, (stored, x), (&at, lane), shared);
             b.addf(sum[1], product)
         });
         let initial = addend.unwrap_or_else(|| b.fill(zero, &rows));
@@ -100,76 +149,19 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
     })
 }
 
-/// The matrices that rows of a call are multiplied with, out of a stack.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen {
-    pub(super) rows: Rows,
-    /// The numbers of the matrices, `[rows, used] i32`.
-    pub(super) experts: Value,
-    /// How many each row has.
-    pub(super) used: i64,
-    /// How many there are in the stack.
-    pub(super) count: i64,
-}
-
-/// Multiplies vectors `[rows, used or 1, columns]` with the rows of matrices: `[rows, used, rows of a matrix]`. A number that is none
-/// of a matrix is that of the last one. Loops and lanes are those of [`product_of_one`].
-pub(super) fn product_of_chosen(b: &mut Builder, chosen: &Chosen, x: Value, weight: &Weight) -> Value {
-    let (stored, columns, row) = (weight.load(b), split(weight), chosen.rows.extent());
-    let vectors = if b.extents(x).get(1) == Some(&Extent::Constant(1)) { 1 } else { chosen.used };
-    let mut extents = vec![row, Extent::Constant(vectors)];
-    extents.extend(constants(&columns));
-    let x = b.expand_shape(x, &[vec![0], vec![1], (2..extents.len()).collect()], &extents);
-    let shared = weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied();
-    let rows_of_matrix = weight.rows / chosen.count;
-    let (used, rows_of_result) = (Extent::Constant(chosen.used), Extent::Constant(rows_of_matrix));
-    let zero = b.float(0.0, Element::F32);
-    // Loops: rows, matrices, rows of a matrix; blocks, groups; lanes.
-    let lanes = 2 + columns.len() - usize::from(shared.is_some());
-    let result = [row, used, rows_of_result];
-    b.dispatch(&result, |b| {
-        // States the extents of the loops over blocks and groups; it is not read.
-        let window = b.empty(&constants(columns.get(..lanes - 3).unwrap_or_default()), Element::F32);
-        let sums = b.fill(zero, &[row, used, rows_of_result, Extent::Constant(LANES)]);
-        let mut iterators = vec![Iterator::Reduction; lanes + 1];
-        for dimension in [0, 1, 2, lanes] {
-            iterators[dimension] = Iterator::Parallel;
-        }
-        let blocks: Vec<usize> = (3..lanes).collect();
-        let maps = [Map::of(lanes + 1, &[0, 1]), Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &[0, 1, 2, lanes])];
-        let sums = b.generic_single(&[chosen.experts, window], sums, &maps, &iterators, |b, values| {
-            let mut at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
-            let lane = b.iteration(lanes);
-            let (last, length) = (b.int(chosen.count - 1, Element::I32), b.index(rows_of_matrix));
-            let expert = b.minui(values[0], last);
-            let expert = b.index_castui(expert, Element::Index);
-            let first = b.muli(expert, length);
-            at[2] = b.addi(first, at[2]);
-            let vector = [at[0], if vectors == 1 { b.index(0) } else { at[1] }];
-            let product = products(b, weight, (stored, x), (&vector, &at[2..], lane), shared);
-            b.addf(values[2], product)
-        });
-        let initial = b.fill(zero, &result);
-        let maps = [Map::identity(4), Map::of(4, &[0, 1, 2])];
-        let mut iterators = [Iterator::Parallel; 4];
-        iterators[3] = Iterator::Reduction;
-        b.generic_single(&[sums], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0]))
-    })
-}
-
 /// The products of a lane of a weight's groups and those of a vector: of one group, or of all `shared` groups of the last dimension.
-/// `at` has the row, the block and the indices of groups; `vector` has the position of the vector, if there are several.
+/// `at` has the row, the block and the indices of groups.
 fn products(
     b: &mut Builder,
     weight: &Weight,
     (stored, x): (Value, Value),
-    (vector, at, lane): (&[Value], &[Value], Value),
+    (at, lane): (&[Value], Value),
     shared: Option<i64>,
 ) -> Value {
     let [row, block, groups @ ..] = at else { return lane };
     let block_of_weight = weight.block(stored, [*row, *block]);
     let read = |b: &mut Builder, groups: &[Value]| {
-        let position: Vec<Value> = vector.iter().chain([block]).chain(groups).chain([&lane]).copied().collect();
+        let position: Vec<Value> = [*block].iter().chain(groups).chain([&lane]).copied().collect();
         b.extract(x, &position)
     };
     let Some(shared) = shared else {
