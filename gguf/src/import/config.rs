@@ -159,10 +159,10 @@ impl Config {
             original_context: original.unwrap_or(trained),
             slots,
             is_portable: options.is_portable,
-            embedding_scale: metadata.number_or("embedding_scale", embedding_scale)?,
-            attention_scale: metadata.number_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,
-            residual_scale: metadata.number_or("residual_scale", 1.0)?,
-            logit_divisor: metadata.number_or("logit_scale", 1.0)?,
+            embedding_scale: metadata.scale_or("embedding_scale", embedding_scale)?,
+            attention_scale: metadata.scale_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,
+            residual_scale: metadata.scale_or("residual_scale", 1.0)?,
+            logit_divisor: metadata.scale_or("logit_scale", 1.0)?,
             norm_epsilon: metadata.number_or("attention.layer_norm_rms_epsilon", 1e-5)?,
             score_cap: metadata.number_or("attn_logit_softcapping", score_cap)?,
             logit_cap: metadata.number_or("final_logit_softcapping", logit_cap)?,
@@ -185,6 +185,9 @@ impl Config {
 }
 
 impl Mixture {
+    /// The most experts of a token: its products are operations of their own.
+    const MOST_USED: i64 = 64;
+
     /// Reads the numbers and sizes of experts.
     fn of(metadata: &Metadata<'_>, architecture: &Architecture) -> Result<Option<Mixture>> {
         let [count, used] = ["expert_count", "expert_used_count"]
@@ -193,7 +196,7 @@ impl Mixture {
         if count == 0 && used == 0 {
             return Ok(None);
         }
-        if !(1..=count).contains(&used) {
+        if !(1..=count.min(Mixture::MOST_USED)).contains(&used) {
             return Err(Error::invalid_argument(format!("{used} experts of {count}")));
         }
         // Softmax. Source: `ExpertGatingFuncType` of ggml's Python package.
@@ -201,14 +204,13 @@ impl Mixture {
         metadata.check_one("expert_group_count")?;
         metadata.check_one("expert_group_used_count")?;
         let hidden = metadata.size("feed_forward_length")?;
-        let scale = metadata.number_or("expert_weights_scale", 0.0)?;
         Ok(Some(Mixture {
             count,
             used,
             hidden: metadata.optional_size("expert_feed_forward_length")?.unwrap_or(hidden),
             shared_hidden: metadata.optional_size("expert_shared_feed_forward_length")?.unwrap_or(hidden),
             is_normalised: metadata.flag_or("expert_weights_norm", architecture.normalises_shares)?,
-            scale: if scale == 0.0 { 1.0 } else { scale },
+            scale: metadata.scale_or("expert_weights_scale", 1.0)?,
         }))
     }
 }
@@ -236,7 +238,7 @@ impl Window {
             }
             None => LocalLayers::Period(metadata.optional_count(PATTERN)?.unwrap_or(architecture.window_period)),
         };
-        // Layers with a window of no positions are such that have none, and have the frequencies of those.
+        // A window of no positions states that there is none.
         Ok((size > 0).then_some(Window { size: size.min(context), layers }))
     }
 

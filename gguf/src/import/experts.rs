@@ -43,7 +43,7 @@ impl Experts {
         Ok(Experts { mixture, router, gate, up, down, shared })
     }
 
-    /// See [`Weight::open`]. Products with experts are computed of what they are chosen by, which is no constant.
+    /// See [`Weight::open`]. Products with chosen experts depend on tokens, so that no element of theirs is a constant.
     pub(super) fn open(&mut self, b: &mut Builder) {
         self.router.open(b);
         if let Some((network, _)) = &mut self.shared {
@@ -64,9 +64,9 @@ impl Experts {
         let mut sum = match rows {
             Rows::One => {
                 let row = b.index(0);
-                self.add_experts(b, config, (experts, shares, row), x)
+                self.result_of_row(b, config, (experts, shares, row), x)
             }
-            Rows::Many(count) => self.add_experts_of_rows(b, config, (experts, shares, count), x),
+            Rows::Many(count) => self.results_of_rows(b, config, (experts, shares, count), x),
         };
         if let Some((network, gate)) = &self.shared {
             let shared = network.apply(b, config, rows, x);
@@ -76,8 +76,8 @@ impl Experts {
         add_result(b, config, norm, sum, vectors)
     }
 
-    /// Computes the experts' results of each row: the loop is one of the host, and each row reads the weights of its experts.
-    fn add_experts_of_rows(
+    /// Computes the experts' results `[rows, width]`. The loop over rows runs on the host, and each row reads the weights of its experts.
+    fn results_of_rows(
         &self,
         b: &mut Builder,
         config: &Config,
@@ -93,15 +93,15 @@ impl Experts {
         let (offsets, ones) = ([row.into(), Extent::Constant(0)], [Extent::Constant(1); 2]);
         let sizes = [Extent::Constant(1), Extent::Constant(config.width)];
         let own = b.extract_slice(x, &offsets, &sizes, &ones, &[]);
-        let sum = self.add_experts(b, config, (experts, shares, row), own);
+        let sum = self.result_of_row(b, config, (experts, shares, row), own);
         let next = b.insert_slice(sum, carried, &offsets, &sizes, &ones, &[]);
         let region = b.close_region();
         let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
         results.first().copied().unwrap_or(initial)
     }
 
-    /// Computes the sum of the results of a row's experts, of its vector `[1, width]`.
-    fn add_experts(
+    /// Computes the result of a row's experts `[1, width]`: the sum of theirs, times their shares.
+    fn result_of_row(
         &self,
         b: &mut Builder,
         config: &Config,
@@ -115,8 +115,8 @@ impl Experts {
             let chosen = Chosen { numbers: experts, at, count: self.mixture.count };
             let gate = product_of_chosen(b, vector, &self.gate, &chosen, None);
             let up = product_of_chosen(b, vector, &self.up, &chosen, None);
-            // A share of the hidden vector is that of the result. IREE's compiler, up to 3.13, computes shares wrongly where it joins
-            // their loops with those of this one.
+            // The product is linear, so that a share of the hidden vector gives a share of the result. The dispatch is explicit because
+            // IREE's compiler, up to 3.13, computes wrong shares where it fuses their loops with this one.
             let hidden = b.dispatch(&[Extent::Constant(self.mixture.hidden)], |b| {
                 let share = b.extract(shares, &at);
                 b.elementwise(&[gate, up], Element::F32, |b, x| {

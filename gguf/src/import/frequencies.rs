@@ -71,9 +71,8 @@ impl Frequencies {
 fn scaling(metadata: &Metadata<'_>, base: f64, rotated: i64) -> Result<(Scaling, f64)> {
     let kind = metadata.file.text(&metadata.key("rope.scaling.type")).unwrap_or("linear");
     // The key of older files.
-    let factor = metadata.number_or("rope.scale_linear", 0.0)?;
-    let factor = metadata.number_or("rope.scaling.factor", factor)?;
-    let factor = if factor == 0.0 { 1.0 } else { factor };
+    let factor = metadata.scale_or("rope.scale_linear", 1.0)?;
+    let factor = metadata.scale_or("rope.scaling.factor", factor)?;
     let names = ["yarn_beta_fast", "yarn_beta_slow", "yarn_log_multiplier", "yarn_ext_factor", "yarn_attn_factor"];
     match kind {
         "none" => Ok((Scaling::Divided(1.0), 1.0)),

@@ -67,6 +67,12 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// Reads a factor, where 0 stands for the default.
+    pub(super) fn scale_or(&self, name: &str, default: f64) -> Result<f64> {
+        let scale = self.number_or(name, 0.0)?;
+        Ok(if scale == 0.0 { default } else { scale })
+    }
+
     pub(super) fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
         let key = self.key(name);
         match (self.file.value(&key), self.file.flag(&key)) {

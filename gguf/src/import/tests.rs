@@ -176,6 +176,19 @@ fn layers_have_the_window_of_their_position() {
 }
 
 #[test]
+fn the_context_selects_the_factors_of_rotary_embeddings() {
+    let model = joined(Model::new("phi3", 8)).with("phi3.rope.scaling.original_context_length", Value::Count(32));
+    let model = model.tensor("rope_factors_short.weight", Some((&[32], 0)));
+    let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).file();
+    for (context, used) in [(None, "long"), (Some(33), "long"), (Some(32), "short")] {
+        let text = import(&file, &Options { context, ..Options::default() }).unwrap();
+        let parameters: Vec<_> = text.split("util.global.load @rope_factors_").skip(1).collect();
+        assert_eq!(parameters.len(), 2, "one for each function");
+        assert!(parameters.iter().all(|rest| rest.starts_with(used)), "{context:?}");
+    }
+}
+
+#[test]
 fn each_element_type_is_imported_or_refused_by_its_name() {
     let supported = [0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 30, 39];
     for number in 0..45 {
@@ -247,6 +260,7 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         (warm(16), "'mistral3.attention.temperature_scale' at more than 16 positions"),
         (mixture("expert_used_count", 5), "5 experts of 4"),
         (mixture("expert_used_count", 0), "0 experts of 4"),
+        (mixture("expert_count", 100).with("llama.expert_used_count", Count(65)), "65 experts of 100"),
         (mixture("expert_count", 5), "'blk.0.ffn_gate_inp.weight' has the shape [4, 256] instead of [5, 256]"),
         (mixture("expert_gating_func", 2), "'llama.expert_gating_func' of 2"),
         (mixture("expert_group_count", 2), "'llama.expert_group_count' of 2"),
