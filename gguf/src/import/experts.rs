@@ -111,7 +111,9 @@ impl Experts {
         let vector = b.collapse_shape(x, &[vec![0, 1]]);
         let mut sum = None;
         for rank in 0..self.mixture.used {
-            let at = [row, b.index(rank)];
+            // No constant, so that all ranks share their kernels.
+            let rank = b.index(rank);
+            let at = [row, b.opaque(rank)];
             let chosen = Chosen { numbers: experts, at, count: self.mixture.count };
             let gate = product_of_chosen(b, vector, &self.gate, &chosen, None);
             let up = product_of_chosen(b, vector, &self.up, &chosen, None);
