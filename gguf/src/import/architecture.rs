@@ -42,7 +42,7 @@ pub(super) struct Architecture {
     pub(super) normalises_results: bool,
     /// Whether norms of queries and keys are those of all heads, not of each.
     pub(super) normalises_all_heads: bool,
-    /// The tensors, optional in other architectures, without which a layer is none of this one.
+    /// Tensors that each layer must have, although they are optional in other architectures.
     pub(super) required: &'static [&'static str],
     /// Whether the rows of the gate are the first half of those of `ffn_up`.
     pub(super) joins_gate: bool,
@@ -50,10 +50,10 @@ pub(super) struct Architecture {
     pub(super) normalises_shares: bool,
     /// The sliding window of a file that does not state it; 0 where that has none.
     pub(super) window: i64,
-    /// Of so many layers each, the last one has no sliding window; 0 where all layers have one.
+    /// The period of layers with a sliding window: the last layer of each period has none. All layers have one where it is 0.
     pub(super) window_period: i64,
     pub(super) local_rotation: LocalRotation,
-    /// Of so many layers each, the last one has no rotary embeddings; 0 where all layers have them.
+    /// The period of layers with rotary embeddings: the last layer of each period has none. All layers have them where it is 0.
     pub(super) unrotated_period: i64,
     /// Whether `rope.scaling.finetuned` states that layers have rotary embeddings.
     pub(super) states_rotation: bool,
@@ -116,6 +116,7 @@ const ARCHITECTURES: &[Architecture] = &[
     // `no_rope_layer_interval` of SmolLM3Config of transformers.
     Architecture { unrotated_period: 4, ..plain("smollm3", Pairs::Adjacent) },
     GEMMA,
+    // All layers have the window of Phi3Config of transformers; llama.cpp attends to all positions instead.
     Architecture { joins_gate: true, ..plain("phi3", Pairs::Halves) },
     // The window and the caps are those of Gemma2Config of transformers; the model of 27B has 46 layers.
     Architecture {

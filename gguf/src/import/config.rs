@@ -54,7 +54,7 @@ pub(super) struct Config {
     pub(super) logit_cap: f64,
     /// The layers that attend to the last positions alone.
     pub(super) window: Option<Window>,
-    /// Of so many layers each, the last one has no rotary embeddings; 0 where all layers have them.
+    /// See [`Architecture::unrotated_period`].
     unrotated_period: i64,
     /// The frequencies of layers without a sliding window.
     pub(super) frequencies: Frequencies,
@@ -88,7 +88,7 @@ pub(super) struct Window {
 /// The layers that have a sliding window.
 #[derive(Clone, Debug)]
 enum LocalLayers {
-    /// All but the last one of each so many; all where that is 0.
+    /// All but the last one of each period; all where the period is 0.
     Period(i64),
     /// Those that are true.
     Each(Vec<bool>),

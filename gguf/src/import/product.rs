@@ -105,6 +105,7 @@ pub(super) fn product_of_chosen(
     product_of_rows(b, x, weight, Some(chosen), addend)
 }
 
+/// Multiplies a vector with the rows of a weight, or of a chosen matrix of it.
 fn product_of_rows(
     b: &mut Builder,
     x: Value,
