@@ -130,6 +130,11 @@ impl GgufFile {
         self.metadata.get(key)
     }
 
+    /// Returns the keys of the metadata, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(String::as_str)
+    }
+
     /// Returns a text of the metadata.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {

@@ -6,20 +6,34 @@ use super::architecture::Activation;
 
 /// Applies an activation to the gate, and multiplies it with the other product.
 pub(super) fn gated(b: &mut Builder, activation: Activation, gate: Value, up: Value) -> Value {
-    b.elementwise(&[gate, up], Element::F32, |b, x| {
-        let active = match activation {
-            Activation::Silu => silu(b, x[0]),
-            Activation::Gelu => gelu(b, x[0]),
-        };
-        b.mulf(active, x[1])
-    })
+    b.elementwise(&[gate, up], Element::F32, |b, x| gated_element(b, activation, x[0], x[1]))
+}
+
+/// An element of [`gated`].
+pub(super) fn gated_element(b: &mut Builder, activation: Activation, gate: Value, up: Value) -> Value {
+    let active = match activation {
+        Activation::Silu => silu(b, gate),
+        Activation::Gelu => gelu(b, gate),
+    };
+    b.mulf(active, up)
+}
+
+/// `1 / (1 + exp(-x))`.
+pub(super) fn sigmoid(b: &mut Builder, x: Value) -> Value {
+    let one = b.float(1.0, Element::F32);
+    over_one_and_exponential(b, one, x)
 }
 
 fn silu(b: &mut Builder, x: Value) -> Value {
+    over_one_and_exponential(b, x, x)
+}
+
+/// `numerator / (1 + exp(-x))`.
+fn over_one_and_exponential(b: &mut Builder, numerator: Value, x: Value) -> Value {
     let (negative, one) = (b.negf(x), b.float(1.0, Element::F32));
     let power = b.exp(negative);
     let sum = b.addf(one, power);
-    b.divf(x, sum)
+    b.divf(numerator, sum)
 }
 
 fn gelu(b: &mut Builder, x: Value) -> Value {

@@ -3,6 +3,7 @@
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Type, Value};
 
 use super::config::Config;
+use super::norm::soft_capped;
 use super::product::{Rows, multiply_add};
 
 /// The loops of the products of attention, the last of which sums.
@@ -51,6 +52,56 @@ pub(super) struct Place {
     pub(super) first: Value,
     /// The position behind the last row.
     pub(super) end: Value,
+    /// The positions that layers with a sliding window attend to, unless they attend to all.
+    pub(super) local: Option<Local>,
+}
+
+/// The positions that rows of a call attend to in layers with a sliding window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Local {
+    window: i64,
+    /// The first of them.
+    start: Value,
+    /// How many there are, up to those of the call.
+    count: Value,
+}
+
+impl Local {
+    /// Computes the positions from those of the call.
+    pub(super) fn new(b: &mut Builder, window: i64, [first, end]: [Value; 2]) -> Local {
+        let (zero, before) = (b.index(0), b.index(window - 1));
+        let start = b.subi(first, before);
+        let start = b.maxsi(start, zero);
+        Local { window, start, count: b.subi(end, start) }
+    }
+}
+
+impl Place {
+    /// The first position that a layer attends to, and how many it attends to, up to those of the call.
+    fn attended(&self, local: Option<Local>) -> [Extent; 2] {
+        match local {
+            None => [Extent::Constant(0), self.end.into()],
+            Some(local) => [local.start.into(), local.count.into()],
+        }
+    }
+}
+
+/// A layer's part of the cache, and the positions that it attends to, where those are not all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attended<'a> {
+    pub(super) cache: &'a Cache,
+    pub(super) cached: Value,
+    pub(super) layer: i64,
+    pub(super) local: Option<Local>,
+}
+
+impl Attended<'_> {
+    /// The rows of a slot up to those of the call: `[positions, heads, size]`.
+    fn rows(&self, b: &mut Builder, place: &Place, part: Part) -> Value {
+        let [first, count] = place.attended(self.local);
+        let (offsets, sizes, ones) = self.cache.slice(place, part, first, count);
+        b.extract_slice(self.cached, &offsets, &sizes, &ones, &UNIT)
+    }
 }
 
 impl Cache {
@@ -79,12 +130,6 @@ impl Cache {
         b.insert_slice(rows, cache, &offsets, &sizes, &ones, &UNIT)
     }
 
-    /// The rows of a slot up to those of the call: `[positions, heads, size]`.
-    fn rows(&self, b: &mut Builder, place: &Place, part: Part, cache: Value) -> Value {
-        let (offsets, sizes, ones) = self.slice(place, part, Extent::Constant(0), place.end.into());
-        b.extract_slice(cache, &offsets, &sizes, &ones, &UNIT)
-    }
-
     /// The offsets, sizes and strides of rows.
     fn slice(
         &self,
@@ -100,24 +145,19 @@ impl Cache {
 }
 
 /// Attends: `queries` is `[rows, heads, size]`, the result `[rows, heads * size]`.
-pub(super) fn attend(
-    b: &mut Builder,
-    config: &Config,
-    place: &Place,
-    queries: Value,
-    (cache, layer, cached): (&Cache, i64, Value),
-) -> Value {
+pub(super) fn attend(b: &mut Builder, config: &Config, place: &Place, queries: Value, keys: &Attended<'_>) -> Value {
     let shared = config.heads / config.key_heads;
     let (groups, shared) = (Extent::Constant(config.key_heads), Extent::Constant(shared));
     let (rows, size) = (place.rows.extent(), Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
-    let extents = [groups, shared, rows, Extent::Value(place.end)];
-    let scores = scores(b, config, place, queries, (cache, layer, cached), &extents);
+    let [_, count] = place.attended(keys.local);
+    let extents = [groups, shared, rows, count];
+    let scores = scores(b, config, place, queries, keys, &extents);
     let weights = b.softmax(scores, 3, &extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
     let attended = b.dispatch(&sums, |b| {
-        let values = cache.rows(b, place, Part::Values(layer), cached);
+        let values = keys.rows(b, place, Part::Values(keys.layer));
         let initial = b.fill(zero, &sums);
         // Loops: rows, groups, heads of a group, elements; positions.
         let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
@@ -126,20 +166,20 @@ pub(super) fn attend(
     b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
 }
 
-/// The products of queries and keys, scaled; keys behind a row's position have none.
+/// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none.
 fn scores(
     b: &mut Builder,
     config: &Config,
     place: &Place,
     queries: Value,
-    (cache, layer, cached): (&Cache, i64, Value),
+    keys: &Attended<'_>,
     extents: &[Extent; 4],
 ) -> Value {
     let zero = b.float(0.0, Element::F32);
     let scale = b.float(config.attention_scale, Element::F32);
     let least = b.float(f64::NEG_INFINITY, Element::F32);
     let scores = b.dispatch(extents, |b| {
-        let keys = cache.rows(b, place, Part::Keys(layer), cached);
+        let keys = keys.rows(b, place, Part::Keys(keys.layer));
         let initial = b.fill(zero, extents);
         // Loops: groups, heads of a group, rows, positions; elements.
         let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
@@ -150,8 +190,17 @@ fn scores(
     b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {
         let (row, position) = (b.iteration(2), b.iteration(3));
         let own = b.addi(place.first, row);
-        let is_visible = b.cmpi(IntPredicate::SignedLessEqual, position, own);
+        let is_visible = match keys.local {
+            None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
+            Some(local) => {
+                let position = b.addi(local.start, position);
+                let (before, window) = (b.subi(own, position), b.index(local.window));
+                // Positions behind the row's are before it by less than nothing.
+                b.cmpi(IntPredicate::UnsignedLess, before, window)
+            }
+        };
         let scaled = b.mulf(x[0], scale);
+        let scaled = soft_capped(b, scaled, config.score_cap);
         b.select(is_visible, scaled, least)
     })
 }

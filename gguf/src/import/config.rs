@@ -4,11 +4,13 @@ use incarnate_bytecode::{Error, Result};
 
 use super::Options;
 use super::architecture::Architecture;
+use super::frequencies::Frequencies;
+use super::metadata::Metadata;
 use crate::file::ARCHITECTURE_KEY;
 use crate::{GgufFile, shown};
 
 /// The largest extent and the largest number of layers that are plausible; products of a few of them do not overflow.
-const LARGEST: u64 = 1 << 24;
+pub(super) const LARGEST: u64 = 1 << 24;
 
 /// Sizes and constants of a model.
 #[derive(Clone, Debug)]
@@ -25,10 +27,14 @@ pub(super) struct Config {
     pub(super) head_size: i64,
     /// Elements of the hidden vector of the feed-forward network.
     pub(super) hidden: i64,
+    /// The experts of the feed-forward network, if it is a mixture of such.
+    pub(super) mixture: Option<Mixture>,
     /// The number of tokens.
     pub(super) vocabulary: i64,
     /// Positions of a conversation.
     pub(super) context: i64,
+    /// Positions that a model was trained with before its rotary embeddings were scaled.
+    pub(super) original_context: i64,
     /// Conversations.
     pub(super) slots: i64,
     /// Whether the module is for VMVX alone.
@@ -42,49 +48,50 @@ pub(super) struct Config {
     pub(super) residual_scale: f64,
     /// What logits are divided by.
     pub(super) logit_divisor: f64,
-    /// The base of the frequencies of rotary embeddings.
-    pub(super) rotary_base: f64,
-    /// What frequencies are divided by.
-    pub(super) rotary_divisor: f64,
+    /// The bound of scores, which a hyperbolic tangent keeps; 0 where there is none.
+    pub(super) score_cap: f64,
+    /// The bound of logits; 0 where there is none.
+    pub(super) logit_cap: f64,
+    /// The layers that attend to the last positions alone.
+    pub(super) window: Option<Window>,
+    /// See [`Architecture::unrotated_period`].
+    unrotated_period: i64,
+    /// The frequencies of layers without a sliding window.
+    pub(super) frequencies: Frequencies,
+    /// The frequencies of layers with a sliding window.
+    pub(super) local_frequencies: Frequencies,
 }
 
-/// The metadata of an architecture.
-struct Metadata<'a> {
-    file: &'a GgufFile,
-    prefix: &'a str,
+/// Networks of which each token takes some.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mixture {
+    pub(super) count: i64,
+    /// How many each token takes.
+    pub(super) used: i64,
+    /// Elements of the hidden vector of an expert.
+    pub(super) hidden: i64,
+    /// Elements of the hidden vector of the network that all tokens take, if there is one.
+    pub(super) shared_hidden: i64,
+    /// Whether the shares of a token's experts are divided by their sum.
+    pub(super) is_normalised: bool,
+    /// What the shares are multiplied by.
+    pub(super) scale: f64,
 }
 
-impl Metadata<'_> {
-    fn key(&self, name: &str) -> String {
-        format!("{}.{name}", self.prefix)
-    }
+/// A sliding window: a position attends to itself and to those before it, `size` in all.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) size: i64,
+    layers: LocalLayers,
+}
 
-    fn optional_size(&self, name: &str) -> Result<Option<i64>> {
-        let key = self.key(name);
-        if self.file.value(&key).is_none() {
-            return Ok(None);
-        }
-        let size = self.file.count(&key).filter(|size| (1..=LARGEST).contains(size));
-        let size = size.and_then(|size| i64::try_from(size).ok());
-        match size {
-            Some(size) => Ok(Some(size)),
-            None => Err(Error::invalid_argument(format!("'{key}' is not one number from 1 to {LARGEST}"))),
-        }
-    }
-
-    fn size(&self, name: &str) -> Result<i64> {
-        let size = self.optional_size(name)?;
-        size.ok_or_else(|| Error::not_found(format!("there is no '{}'", self.key(name))))
-    }
-
-    fn number_or(&self, name: &str, default: f64) -> Result<f64> {
-        let key = self.key(name);
-        match (self.file.value(&key), self.file.number(&key)) {
-            (None, _) => Ok(default),
-            (_, Some(number)) if number.is_finite() => Ok(number),
-            _ => Err(Error::invalid_argument(format!("'{key}' is not a finite number"))),
-        }
-    }
+/// The layers that have a sliding window.
+#[derive(Clone, Debug)]
+enum LocalLayers {
+    /// All but the last one of each period; all where the period is 0.
+    Period(i64),
+    /// Those that are true.
+    Each(Vec<bool>),
 }
 
 impl Config {
@@ -97,7 +104,13 @@ impl Config {
             let known = Architecture::names();
             Error::unimplemented(format!("the architecture '{}' is not supported; these are: {known}", shown(name)))
         })?;
-        let metadata = Metadata { file, prefix: name };
+        let metadata = Metadata::new(file, name);
+        let config = Config::read(&metadata, architecture, options)?;
+        metadata.check()?;
+        Ok(config)
+    }
+
+    fn read(metadata: &Metadata<'_>, architecture: Architecture, options: &Options) -> Result<Config> {
         let (width, heads) = (metadata.size("embedding_length")?, metadata.size("attention.head_count")?);
         let key_heads = metadata.optional_size("attention.head_count_kv")?.unwrap_or(heads);
         if heads % key_heads != 0 {
@@ -107,7 +120,7 @@ impl Config {
         let head_size = metadata.optional_size("attention.key_length")?.unwrap_or(size);
         let value_size = metadata.optional_size("attention.value_length")?.unwrap_or(head_size);
         let rotated = metadata.optional_size("rope.dimension_count")?.unwrap_or(head_size);
-        if value_size != head_size || rotated != head_size || head_size % 2 != 0 {
+        if value_size != head_size || rotated > head_size || head_size % 2 != 0 || rotated % 2 != 0 {
             return Err(Error::unimplemented(format!(
                 "heads of {head_size} elements of keys, {value_size} of values and {rotated} that are rotary embeddings"
             )));
@@ -124,29 +137,131 @@ impl Config {
         let slots = i64::try_from(options.slots).ok().filter(|slots| (1..=1024).contains(slots));
         let slots =
             slots.ok_or_else(|| Error::invalid_argument(format!("{} slots are not 1 to 1024", options.slots)))?;
+        let layers = metadata.size("block_count")?;
+        check_temperature(metadata, context, trained)?;
+        let [frequencies, local_frequencies] = Frequencies::of(metadata, &architecture, rotated)?;
+        let original = metadata.optional_size("rope.scaling.original_context_length")?;
+        let is_rotated = !architecture.states_rotation || metadata.flag_or("rope.scaling.finetuned", true)?;
+        let [score_cap, logit_cap] = architecture.soft_caps;
+        let embedding_scale = if architecture.scales_embedding { (width as f64).sqrt() } else { 1.0 };
+        let scaled_by = if architecture.layers_scaled_by_width == Some(layers) { size } else { head_size };
         Ok(Config {
             architecture,
-            layers: metadata.size("block_count")?,
+            layers,
             width,
             heads,
             key_heads,
             head_size,
             hidden: metadata.size("feed_forward_length")?,
-            vocabulary: vocabulary(file)?,
+            mixture: Mixture::of(metadata, &architecture)?,
+            vocabulary: vocabulary(metadata.file)?,
             context,
+            original_context: original.unwrap_or(trained),
             slots,
             is_portable: options.is_portable,
-            embedding_scale: metadata.number_or(
-                "embedding_scale",
-                if architecture.scales_embedding { (width as f64).sqrt() } else { 1.0 },
-            )?,
-            attention_scale: metadata.number_or("attention.scale", 1.0 / (head_size as f64).sqrt())?,
-            residual_scale: metadata.number_or("residual_scale", 1.0)?,
-            logit_divisor: metadata.number_or("logit_scale", 1.0)?,
+            embedding_scale: metadata.scale_or("embedding_scale", embedding_scale)?,
+            attention_scale: metadata.scale_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,
+            residual_scale: metadata.scale_or("residual_scale", 1.0)?,
+            logit_divisor: metadata.scale_or("logit_scale", 1.0)?,
             norm_epsilon: metadata.number_or("attention.layer_norm_rms_epsilon", 1e-5)?,
-            rotary_base: metadata.number_or("rope.freq_base", 10_000.0)?,
-            rotary_divisor: rotary_divisor(&metadata)?,
+            score_cap: metadata.number_or("attn_logit_softcapping", score_cap)?,
+            logit_cap: metadata.number_or("final_logit_softcapping", logit_cap)?,
+            unrotated_period: if is_rotated { architecture.unrotated_period } else { 1 },
+            window: Window::of(metadata, &architecture, (layers, context))?,
+            frequencies,
+            local_frequencies,
         })
+    }
+
+    /// Whether a layer has rotary embeddings.
+    pub(super) fn is_rotated(&self, layer: i64) -> bool {
+        self.unrotated_period == 0 || (layer + 1) % self.unrotated_period != 0
+    }
+
+    /// The sliding window of a layer.
+    pub(super) fn window_of(&self, layer: i64) -> Option<i64> {
+        self.window.as_ref().filter(|window| window.has(layer)).map(|window| window.size)
+    }
+}
+
+impl Mixture {
+    /// The most experts of a token: its products are operations of their own.
+    const MOST_USED: i64 = 64;
+
+    /// Reads the numbers and sizes of experts.
+    fn of(metadata: &Metadata<'_>, architecture: &Architecture) -> Result<Option<Mixture>> {
+        let [count, used] = ["expert_count", "expert_used_count"]
+            .map(|name| metadata.optional_count(name).map(Option::unwrap_or_default));
+        let (count, used) = (count?, used?);
+        if count == 0 && used == 0 {
+            return Ok(None);
+        }
+        if !(1..=count.min(Mixture::MOST_USED)).contains(&used) {
+            return Err(Error::invalid_argument(format!("{used} experts of {count}")));
+        }
+        // Softmax. Source: `ExpertGatingFuncType` of ggml's Python package.
+        metadata.check_one("expert_gating_func")?;
+        metadata.check_one("expert_group_count")?;
+        metadata.check_one("expert_group_used_count")?;
+        let hidden = metadata.size("feed_forward_length")?;
+        Ok(Some(Mixture {
+            count,
+            used,
+            hidden: metadata.optional_size("expert_feed_forward_length")?.unwrap_or(hidden),
+            shared_hidden: metadata.optional_size("expert_shared_feed_forward_length")?.unwrap_or(hidden),
+            is_normalised: metadata.flag_or("expert_weights_norm", architecture.normalises_shares)?,
+            scale: metadata.scale_or("expert_weights_scale", 1.0)?,
+        }))
+    }
+}
+
+impl Window {
+    /// Reads the sliding window, with the kinds of the layers.
+    fn of(
+        metadata: &Metadata<'_>,
+        architecture: &Architecture,
+        (layers, context): (i64, i64),
+    ) -> Result<Option<Window>> {
+        const PATTERN: &str = "attention.sliding_window_pattern";
+        let size = match metadata.optional_count("attention.sliding_window")? {
+            None => architecture.window,
+            Some(size) => size,
+        };
+        let layers = match metadata.flags(PATTERN)? {
+            Some(flags) if i64::try_from(flags.len()).is_ok_and(|count| count >= layers) => LocalLayers::Each(flags),
+            Some(flags) => {
+                let count = flags.len();
+                return Err(Error::invalid_argument(format!(
+                    "'{}' has {count} of {layers} layers",
+                    metadata.key(PATTERN)
+                )));
+            }
+            None => LocalLayers::Period(metadata.optional_count(PATTERN)?.unwrap_or(architecture.window_period)),
+        };
+        // A window of no positions states that there is none.
+        Ok((size > 0).then_some(Window { size: size.min(context), layers }))
+    }
+
+    fn has(&self, layer: i64) -> bool {
+        match &self.layers {
+            LocalLayers::Period(0) => true,
+            LocalLayers::Period(period) => layer % period < period - 1,
+            LocalLayers::Each(flags) => {
+                usize::try_from(layer).ok().and_then(|layer| flags.get(layer)).copied().unwrap_or(false)
+            }
+        }
+    }
+}
+
+/// Checks that no position has queries that are scaled by it: those behind the context that a model was trained with first have.
+fn check_temperature(metadata: &Metadata<'_>, context: i64, trained: i64) -> Result<()> {
+    const NAME: &str = "attention.temperature_scale";
+    let original = metadata.optional_size("rope.scaling.original_context_length")?.unwrap_or(trained);
+    match metadata.number_or(NAME, 0.0)? {
+        scale if scale != 0.0 && context > original => {
+            Err(Error::unimplemented(format!("'{}' at more than {original} positions", metadata.key(NAME))))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -156,16 +271,4 @@ fn vocabulary(file: &GgufFile) -> Result<i64> {
     let rows = embedding.and_then(|tensor| tensor.shape.first().copied()).filter(|rows| (1..=LARGEST).contains(rows));
     let rows = rows.and_then(|rows| i64::try_from(rows).ok());
     rows.ok_or_else(|| Error::not_found("there is no tensor 'token_embd.weight' with a row for each token"))
-}
-
-fn rotary_divisor(metadata: &Metadata<'_>) -> Result<f64> {
-    let kind = metadata.file.text(&metadata.key("rope.scaling.type")).unwrap_or("none");
-    match kind {
-        "none" => Ok(1.0),
-        "linear" => {
-            let factor = metadata.number_or("rope.scaling.factor", 1.0)?;
-            if factor == 0.0 { Ok(1.0) } else { Ok(factor) }
-        }
-        other => Err(Error::unimplemented(format!("rotary embeddings that are scaled by '{}'", shown(other)))),
-    }
 }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
-use super::attention::{Cache, Place};
+use super::attention::{Cache, Local, Place};
 use super::config::Config;
-use super::layer::Layer;
-use super::norm::{rms_norm, scaled};
+use super::layer::{Call, Layer};
+use super::norm::{rms_norm, scaled, soft_capped};
 use super::product::{Rows, embedding, product_of_one};
 use super::rotary::Angles;
-use super::weight::{Vector, Weight};
+use super::weight::{Parameters, Vector, Weight};
 use crate::GgufFile;
 
 /// A model whose parameters are declared.
@@ -30,16 +30,19 @@ struct Model<'a> {
 pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
     let mut b = Builder::new();
     let shape = [config.vocabulary, config.width];
-    let output = file.tensor("output.weight").map(|_| Weight::declare(&mut b, (file, config), "output.weight", shape));
+    let mut parameters = Parameters::new(file, config);
+    let of = &mut parameters;
+    let output = of.has("output.weight").then(|| Weight::declare(&mut b, of, "output.weight", shape));
     let model = Model {
         config,
-        embedding: Weight::declare(&mut b, (file, config), "token_embd.weight", shape)?,
-        rotary_divisors: Vector::optional(&mut b, file, "rope_freqs.weight", config.head_size / 2)?,
+        embedding: Weight::declare(&mut b, of, "token_embd.weight", shape)?,
+        rotary_divisors: rotary_divisors(&mut b, of)?,
         cache: Cache::declare(&mut b, config),
-        layers: (0..config.layers).map(|index| Layer::declare(&mut b, file, config, index)).collect::<Result<_>>()?,
-        norm: Vector::declare(&mut b, file, "output_norm.weight", config.width)?,
+        layers: (0..config.layers).map(|index| Layer::declare(&mut b, of, index)).collect::<Result<_>>()?,
+        norm: Vector::declare(&mut b, of, "output_norm.weight", config.width)?,
         output: output.transpose()?,
     };
+    parameters.check()?;
     let scalar = Type::Scalar(Element::I32);
     for (name, tokens) in [("prefill", Type::tensor(&[None], Element::I32)), ("decode", scalar.clone())] {
         let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
@@ -53,6 +56,24 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
         b.end_function(function, &[logits], &[], &attributes);
     }
     Ok(b)
+}
+
+/// Declares what frequencies are divided by. Files of LongRoPE have two such vectors: one for the positions that a model was trained with
+/// first, one for more.
+fn rotary_divisors(b: &mut Builder, of: &mut Parameters<'_>) -> Result<Option<Vector>> {
+    const NAMES: [&str; 2] = ["rope_factors_short.weight", "rope_factors_long.weight"];
+    let (config, pairs) = (of.config, of.config.frequencies.rotated / 2);
+    let name = match NAMES.iter().any(|name| of.has(name)) {
+        false => "rope_freqs.weight",
+        true => {
+            let [short, long] = NAMES;
+            let (used, other) = if config.context > config.original_context { (long, short) } else { (short, long) };
+            of.require(used)?;
+            of.ignore(other);
+            used
+        }
+    };
+    Vector::optional(b, of, name, pairs)
 }
 
 /// The names and types of a function's arguments and results.
@@ -73,14 +94,14 @@ impl Model<'_> {
         let config = self.config;
         b.set_location(Some("embedding"));
         let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
-        let angles = Angles::new(b, config, rows, place.first, self.rotary_divisors.as_ref());
+        let call = self.call(b, place);
         let mut cached = self.cache.load(b);
         let layers: Vec<Cow<'_, Layer>> = match rows {
             Rows::One => self.layers.iter().map(Cow::Borrowed).collect(),
             Rows::Many(_) => self.layers.iter().map(|layer| Cow::Owned(layer.opened(b))).collect(),
         };
         for layer in &layers {
-            x = layer.apply(b, config, (&place, &angles), (&self.cache, &mut cached), x);
+            x = layer.apply(b, &call, (&self.cache, &mut cached), x);
         }
         self.cache.store(b, cached);
         b.set_location(Some("output"));
@@ -96,7 +117,24 @@ impl Model<'_> {
         let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
         let normalised = b.collapse_shape(normalised, &[vec![0, 1]]);
         let logits = product_of_one(b, normalised, self.output.as_ref().unwrap_or(&self.embedding), None);
-        scaled(b, logits, 1.0 / config.logit_divisor)
+        let logits = scaled(b, logits, 1.0 / config.logit_divisor);
+        if config.logit_cap == 0.0 {
+            return logits;
+        }
+        b.elementwise(&[logits], Element::F32, |b, x| soft_capped(b, x[0], config.logit_cap))
+    }
+
+    /// Computes what all layers share.
+    fn call(&self, b: &mut Builder, place: Place) -> Call<'_> {
+        let config = self.config;
+        let mut angles = |frequencies| {
+            let pairs = config.architecture.pairs;
+            Angles::new(b, (frequencies, pairs), (place.rows, place.first), self.rotary_divisors.as_ref())
+        };
+        let all = angles(&config.frequencies);
+        let differ = config.window.is_some() && config.local_frequencies != config.frequencies;
+        let local = if differ { angles(&config.local_frequencies) } else { all };
+        Call { config, place, angles: all, local_angles: local }
     }
 
     /// Checks that the rows of a call are in the cache.
@@ -118,6 +156,8 @@ impl Model<'_> {
         let is_some = b.cmpi(IntPredicate::SignedLess, zero, count);
         b.assert(is_some, "there are no tokens");
         let end = b.addi(position, count);
-        Place { rows, slot, first: position, end }
+        let window = config.window.as_ref().map(|window| window.size).filter(|window| *window < config.context);
+        let local = window.map(|window| Local::new(b, window, [position, end]));
+        Place { rows, slot, first: position, end, local }
     }
 }

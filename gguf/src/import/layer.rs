@@ -3,98 +3,116 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Extent, Value};
 
-use super::activation::gated;
-use super::attention::{Cache, Part, Place, attend};
+use super::attention::{Attended, Cache, Part, Place, attend};
 use super::config::Config;
-use super::norm::{add_scaled, add_to_rows, rms_norm};
-use super::product::product;
+use super::feed_forward::FeedForward;
+use super::norm::rms_norm;
+use super::projection::{Projection, columns};
 use super::rotary::Angles;
-use super::weight::{Vector, Weight};
-use crate::GgufFile;
+use super::weight::{Parameters, Vector};
 
 /// The weights of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Layer {
     index: i64,
-    attention_norm: Vector,
-    query: Projection,
-    key: Projection,
-    value: Projection,
+    /// Whether it has a sliding window.
+    is_local: bool,
+    attention_norm: Option<Vector>,
+    heads: Heads,
     query_norm: Option<Vector>,
     key_norm: Option<Vector>,
     output: Projection,
-    feed_forward_norm: Vector,
-    gate: Projection,
-    up: Projection,
-    down: Projection,
+    /// Normalises what attention adds.
+    attention_post_norm: Option<Vector>,
+    feed_forward_norm: Option<Vector>,
+    feed_forward: FeedForward,
+    /// Normalises what the feed-forward network adds.
+    feed_forward_post_norm: Option<Vector>,
 }
 
-/// A product, and a vector that is added.
+/// The projections to queries, keys and values.
 #[derive(Clone, Debug)]
-struct Projection {
-    weight: Weight,
-    bias: Option<Vector>,
+enum Heads {
+    Separate(Box<[Projection; 3]>),
+    /// One whose rows are those of the three, in this order.
+    Joined(Projection),
 }
 
-impl Projection {
-    fn declare(b: &mut Builder, of: (&GgufFile, &Config), name: &str, shape: [i64; 2]) -> Result<Projection> {
-        let weight = Weight::declare(b, of, &format!("{name}.weight"), shape)?;
-        let bias = Vector::optional(b, of.0, &format!("{name}.bias"), shape[0])?;
-        Ok(Projection { weight, bias })
-    }
+/// Values of a call that all layers share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) config: &'a Config,
+    pub(super) place: Place,
+    pub(super) angles: Angles,
+    /// The angles of layers with a sliding window.
+    pub(super) local_angles: Angles,
+}
 
-    fn apply(&self, b: &mut Builder, place: &Place, x: Value) -> Value {
-        let product = product(b, place.rows, x, &self.weight, None);
-        self.with_bias(b, product)
-    }
-
-    /// Adds the result of the projection to vectors.
-    fn add_to(&self, b: &mut Builder, config: &Config, place: &Place, x: Value, vectors: Value) -> Value {
-        if config.residual_scale == 1.0 {
-            let sum = product(b, place.rows, x, &self.weight, Some(vectors));
-            return self.with_bias(b, sum);
+impl Heads {
+    fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str) -> Result<Heads> {
+        let width = of.config.width;
+        let part = |part: &str| format!("{name}.attn_{part}");
+        let [queries, keys] = Heads::lengths(of.config);
+        if of.has(&part("qkv.weight")) {
+            let joined = Projection::declare(b, of, &part("qkv"), [queries + 2 * keys, width])?;
+            return Ok(Heads::Joined(joined));
         }
-        let result = self.apply(b, place, x);
-        add_scaled(b, vectors, result, config.residual_scale)
+        let query = Projection::declare(b, of, &part("q"), [queries, width])?;
+        let key = Projection::declare(b, of, &part("k"), [keys, width])?;
+        let value = Projection::declare(b, of, &part("v"), [keys, width])?;
+        Ok(Heads::Separate(Box::new([query, key, value])))
     }
 
-    fn with_bias(&self, b: &mut Builder, x: Value) -> Value {
-        let Some(bias) = &self.bias else { return x };
-        let bias = bias.load(b);
-        add_to_rows(b, x, bias)
+    /// The lengths of all queries of a token, and of its keys.
+    fn lengths(config: &Config) -> [i64; 2] {
+        [config.heads, config.key_heads].map(|heads| heads * config.head_size)
+    }
+
+    fn open(&mut self, b: &mut Builder) {
+        match self {
+            Heads::Separate(projections) => projections.iter_mut().for_each(|projection| projection.open(b)),
+            Heads::Joined(projection) => projection.open(b),
+        }
     }
 }
 
 impl Layer {
     /// Declares the weights.
-    pub(super) fn declare(b: &mut Builder, file: &GgufFile, config: &Config, index: i64) -> Result<Layer> {
+    pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, index: i64) -> Result<Layer> {
+        let config = of.config;
         let name = format!("blk.{index}");
         let part = |part: &str| format!("{name}.{part}");
-        let width = config.width;
-        let (queries, keys) = (config.heads * config.head_size, config.key_heads * config.head_size);
+        let (width, size) = (config.width, config.head_size);
+        for required in config.architecture.required {
+            of.require(&part(&format!("{required}.weight")))?;
+        }
+        let before = |b: &mut Builder, of: &mut Parameters<'_>, name: &str| match config.architecture.normalises_results
+        {
+            true => Ok(None),
+            false => Vector::declare(b, of, &part(name), width).map(Some),
+        };
+        let normalised = |heads: i64| if config.architecture.normalises_all_heads { heads * size } else { size };
         Ok(Layer {
-            attention_norm: Vector::declare(b, file, &part("attn_norm.weight"), width)?,
-            query: Projection::declare(b, (file, config), &part("attn_q"), [queries, width])?,
-            key: Projection::declare(b, (file, config), &part("attn_k"), [keys, width])?,
-            value: Projection::declare(b, (file, config), &part("attn_v"), [keys, width])?,
-            query_norm: Vector::optional(b, file, &part("attn_q_norm.weight"), config.head_size)?,
-            key_norm: Vector::optional(b, file, &part("attn_k_norm.weight"), config.head_size)?,
-            output: Projection::declare(b, (file, config), &part("attn_output"), [width, queries])?,
-            feed_forward_norm: Vector::declare(b, file, &part("ffn_norm.weight"), width)?,
-            gate: Projection::declare(b, (file, config), &part("ffn_gate"), [config.hidden, width])?,
-            up: Projection::declare(b, (file, config), &part("ffn_up"), [config.hidden, width])?,
-            down: Projection::declare(b, (file, config), &part("ffn_down"), [width, config.hidden])?,
             index,
+            is_local: config.window_of(index).is_some(),
+            attention_norm: before(b, of, "attn_norm.weight")?,
+            heads: Heads::declare(b, of, &name)?,
+            query_norm: Vector::optional(b, of, &part("attn_q_norm.weight"), normalised(config.heads))?,
+            key_norm: Vector::optional(b, of, &part("attn_k_norm.weight"), normalised(config.key_heads))?,
+            output: Projection::declare(b, of, &part("attn_output"), [width, config.heads * size])?,
+            attention_post_norm: Vector::optional(b, of, &part("post_attention_norm.weight"), width)?,
+            feed_forward_norm: before(b, of, "ffn_norm.weight")?,
+            feed_forward: FeedForward::declare(b, of, &name)?,
+            feed_forward_post_norm: Vector::optional(b, of, &part("post_ffw_norm.weight"), width)?,
         })
     }
 
-    /// The layer with all matrices opened, see [`Weight::open`].
+    /// The layer with all matrices opened, see [`super::weight::Weight::open`].
     pub(super) fn opened(&self, b: &mut Builder) -> Layer {
         let mut layer = self.clone();
-        let Layer { query, key, value, output, gate, up, down, .. } = &mut layer;
-        for projection in [query, key, value, output, gate, up, down] {
-            projection.weight.open(b);
-        }
+        layer.heads.open(b);
+        layer.output.open(b);
+        layer.feed_forward.open(b);
         layer
     }
 
@@ -102,44 +120,75 @@ impl Layer {
     pub(super) fn apply(
         &self,
         b: &mut Builder,
-        config: &Config,
-        (place, angles): (&Place, &Angles),
-        cache: (&Cache, &mut Value),
+        call: &Call<'_>,
+        (cache, cached): (&Cache, &mut Value),
         x: Value,
     ) -> Value {
+        let (config, rows) = (call.config, call.place.rows);
         b.set_location(Some(&format!("blk.{}", self.index)));
-        let normalised = rms_norm(b, x, &self.attention_norm, config.width, config.norm_epsilon);
-        let query = self.query.apply(b, place, normalised);
-        let query = heads(b, config, place, query, (config.heads, config.head_size), self.query_norm.as_ref());
-        let query = angles.rotate(b, query, config.heads, config.head_size);
-        let key = self.key.apply(b, place, normalised);
-        let key = heads(b, config, place, key, (config.key_heads, config.head_size), self.key_norm.as_ref());
-        let key = angles.rotate(b, key, config.key_heads, config.head_size);
-        let value = self.value.apply(b, place, normalised);
-        let value = heads(b, config, place, value, (config.key_heads, config.head_size), None);
-        let (cache, cached) = cache;
+        let before = |b: &mut Builder, x: Value, norm: &Option<Vector>| {
+            norm.as_ref().map_or(x, |norm| rms_norm(b, x, norm, config.width, config.norm_epsilon))
+        };
+        let normalised = before(b, x, &self.attention_norm);
+        let query = self.queries(b, call, normalised, (cache, cached));
+        let local = call.place.local.filter(|_| self.is_local);
+        let keys = Attended { cache, cached: *cached, layer: self.index, local };
+        let attended = attend(b, config, &call.place, query, &keys);
+        let x = self.output.add_to(b, config, (rows, self.attention_post_norm.as_ref()), attended, x);
+        let normalised = before(b, x, &self.feed_forward_norm);
+        self.feed_forward.add_to(b, config, (rows, self.feed_forward_post_norm.as_ref()), normalised, x)
+    }
+
+    /// Computes the queries, and writes keys and values to the cache.
+    fn queries(&self, b: &mut Builder, call: &Call<'_>, x: Value, (cache, cached): (&Cache, &mut Value)) -> Value {
+        let (config, place, rows) = (call.config, &call.place, call.place.rows);
+        let angles = if self.is_local { &call.local_angles } else { &call.angles };
+        let [queries, keys] = Heads::lengths(config);
+        let joined = match &self.heads {
+            Heads::Separate(_) => None,
+            Heads::Joined(projection) => Some(projection.apply(b, rows, x)),
+        };
+        let part = |b: &mut Builder, index: usize| match (&self.heads, joined) {
+            (Heads::Separate(projections), _) => projections[index].apply(b, rows, x),
+            (_, joined) => {
+                let (first, count) = [(0, queries), (queries, keys), (queries + keys, keys)][index];
+                columns(b, rows, joined.unwrap_or(x), first, count)
+            }
+        };
+        let rotate = |b: &mut Builder, x: Value, heads: i64| match config.is_rotated(self.index) {
+            true => angles.rotate(b, x, heads, config.head_size),
+            false => x,
+        };
+        let query = part(b, 0);
+        let query = heads(b, call, query, config.heads, self.query_norm.as_ref());
+        let query = rotate(b, query, config.heads);
+        let key = part(b, 1);
+        let key = heads(b, call, key, config.key_heads, self.key_norm.as_ref());
+        let key = rotate(b, key, config.key_heads);
+        let value = part(b, 2);
+        let value = heads(b, call, value, config.key_heads, None);
         *cached = cache.with(b, place, Part::Keys(self.index), *cached, key);
         *cached = cache.with(b, place, Part::Values(self.index), *cached, value);
-        let attended = attend(b, config, place, query, (cache, self.index, *cached));
-        let x = self.output.add_to(b, config, place, attended, x);
-        let normalised = rms_norm(b, x, &self.feed_forward_norm, config.width, config.norm_epsilon);
-        let gate = self.gate.apply(b, place, normalised);
-        let up = self.up.apply(b, place, normalised);
-        let hidden = gated(b, config.architecture.activation, gate, up);
-        self.down.add_to(b, config, place, hidden, x)
+        query
     }
 }
 
 /// Splits vectors into heads, and normalises those.
-fn heads(
-    b: &mut Builder,
-    config: &Config,
-    place: &Place,
-    x: Value,
-    (heads, size): (i64, i64),
-    norm: Option<&Vector>,
-) -> Value {
-    let extents = [place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
-    let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
-    norm.map_or(x, |norm| rms_norm(b, x, norm, size, config.norm_epsilon))
+fn heads(b: &mut Builder, call: &Call<'_>, x: Value, heads: i64, norm: Option<&Vector>) -> Value {
+    let size = call.config.head_size;
+    let extents = [call.place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
+    let normalised = |b: &mut Builder, x: Value, size: i64| {
+        norm.map_or(x, |norm| rms_norm(b, x, norm, size, call.config.norm_epsilon))
+    };
+    let split = |b: &mut Builder, x: Value| b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
+    match call.config.architecture.normalises_all_heads {
+        true => {
+            let x = normalised(b, x, heads * size);
+            split(b, x)
+        }
+        false => {
+            let x = split(b, x);
+            normalised(b, x, size)
+        }
+    }
 }

@@ -17,10 +17,15 @@ mod architecture;
 mod attention;
 mod blocks;
 mod config;
+mod experts;
+mod feed_forward;
+mod frequencies;
 mod functions;
 mod layer;
+mod metadata;
 mod norm;
 mod product;
+mod projection;
 mod rotary;
 mod weight;
 

@@ -1,4 +1,4 @@
-//! Norms by the root of the mean square, and sums.
+//! Norms by the root of the mean square, sums and soft caps.
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
@@ -62,4 +62,15 @@ pub(super) fn add_scaled(b: &mut Builder, x: Value, added: Value, factor: f64) -
         let scaled = b.mulf(x[1], factor);
         b.addf(x[0], scaled)
     })
+}
+
+/// Keeps a number within a bound: `cap * tanh(x / cap)`; all numbers where that is 0.
+pub(super) fn soft_capped(b: &mut Builder, x: Value, cap: f64) -> Value {
+    if cap == 0.0 {
+        return x;
+    }
+    let (inverse, cap) = (b.float(1.0 / cap, Element::F32), b.float(cap, Element::F32));
+    let inner = b.mulf(x, inverse);
+    let tangent = b.tanh(inner);
+    b.mulf(tangent, cap)
 }

@@ -69,6 +69,50 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
 /// The loops run over rows, blocks, groups and lanes. Where groups that differ in their last dimension share a scale, that dimension is
 /// unrolled: quanta are multiplied first, and their sums with the scale.
 pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    product_of_rows(b, x, weight, None, addend)
+}
+
+/// A matrix of a stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    /// The tensor that holds the number of the matrix, as `i32`. A number that is none of a matrix is that of the last one.
+    pub(super) numbers: Value,
+    /// The position of the number.
+    pub(super) at: [Value; 2],
+    /// How many matrices there are.
+    pub(super) count: i64,
+}
+
+impl Chosen {
+    /// Computes the first row of the matrix, which has so many rows.
+    fn first_row(&self, b: &mut Builder, rows: i64) -> Value {
+        let number = b.extract(self.numbers, &self.at);
+        let (last, rows) = (b.int(self.count - 1, Element::I32), b.index(rows));
+        let number = b.minui(number, last);
+        let number = b.index_castui(number, Element::Index);
+        b.muli(number, rows)
+    }
+}
+
+/// Multiplies a vector with the rows of a matrix out of a stack.
+pub(super) fn product_of_chosen(
+    b: &mut Builder,
+    x: Value,
+    weight: &Weight,
+    chosen: &Chosen,
+    addend: Option<Value>,
+) -> Value {
+    product_of_rows(b, x, weight, Some(chosen), addend)
+}
+
+/// Multiplies a vector with the rows of a weight, or of a chosen matrix of it.
+fn product_of_rows(
+    b: &mut Builder,
+    x: Value,
+    weight: &Weight,
+    chosen: Option<&Chosen>,
+    addend: Option<Value>,
+) -> Value {
     let stored = weight.load(b);
     let columns = split(weight);
     let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
@@ -76,8 +120,11 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
     let zero = b.float(0.0, Element::F32);
     // The last loop is that over lanes.
     let lanes = columns.len() - usize::from(shared.is_some());
-    let rows = constants(&[weight.rows]);
+    let count = weight.rows / chosen.map_or(1, |chosen| chosen.count);
+    let rows = constants(&[count]);
     b.dispatch(&rows, |b| {
+        // Read before the loops, so that the positions of blocks are sums of multiples of indices.
+        let first = chosen.map(|chosen| chosen.first_row(b, count));
         // States the extents of the loops over blocks and groups; it is not read.
         let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
         let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
@@ -85,10 +132,13 @@ pub(super) fn product_of_one(b: &mut Builder, x: Value, weight: &Weight, addend:
         for dimension in last {
             iterators[dimension] = Iterator::Parallel;
         }
-        let sums = b.fill(zero, &constants(&[weight.rows, LANES]));
+        let sums = b.fill(zero, &constants(&[count, LANES]));
         let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
         let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
-            let at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+            let mut at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
+            if let (Some(first), Some(row)) = (first, at.first_mut()) {
+                *row = b.addi(first, *row);
+            }
             let lane = b.iteration(lanes);
             let product = products(b, weight, (stored, x), (&at, lane), shared);
             b.addf(sum[1], product)

@@ -3,7 +3,7 @@
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Value};
 
 use super::architecture::Pairs;
-use super::config::Config;
+use super::frequencies::Frequencies;
 use super::product::Rows;
 use super::weight::Vector;
 
@@ -14,18 +14,22 @@ pub(super) struct Angles {
     sines: Value,
     rows: Rows,
     pairs: Pairs,
+    /// The elements of a head that are rotated: the first ones.
+    rotated: i64,
 }
 
 impl Angles {
     /// Computes the angles of the positions from `first` on. Frequencies are divided by `divisors`, if there are any.
-    pub(super) fn new(b: &mut Builder, config: &Config, rows: Rows, first: Value, divisors: Option<&Vector>) -> Angles {
-        let pairs = config.head_size / 2;
-        let frequency = |pair: i64| {
-            let exponent = -2.0 * pair as f64 / config.head_size as f64;
-            (config.rotary_base.powf(exponent) / config.rotary_divisor) as f32
-        };
-        let frequencies: Vec<u64> = (0..pairs).map(|pair| u64::from(frequency(pair).to_bits())).collect();
-        let mut inputs = vec![b.dense(&frequencies, &[u64::try_from(pairs).unwrap_or(0)], Element::F32)];
+    pub(super) fn new(
+        b: &mut Builder,
+        (frequencies, pairs): (&Frequencies, Pairs),
+        (rows, first): (Rows, Value),
+        divisors: Option<&Vector>,
+    ) -> Angles {
+        let (rotated, magnitude, kind) = (frequencies.rotated, frequencies.magnitude, pairs);
+        let pairs = rotated / 2;
+        let bits: Vec<u64> = (0..pairs).map(|pair| u64::from(frequencies.of_pair(pair).to_bits())).collect();
+        let mut inputs = vec![b.dense(&bits, &[u64::try_from(pairs).unwrap_or(0)], Element::F32)];
         inputs.extend(divisors.map(|divisors| divisors.load(b)));
         let extents = [rows.extent(), Extent::Constant(pairs)];
         let outputs = [b.empty(&extents, Element::F32), b.empty(&extents, Element::F32)];
@@ -38,14 +42,30 @@ impl Angles {
             let position = b.sitofp(position, Element::F32);
             let frequency = if inputs.len() > 1 { b.divf(x[0], x[1]) } else { x[0] };
             let angle = b.mulf(position, frequency);
-            vec![b.cos(angle), b.sin(angle)]
+            let results = [b.cos(angle), b.sin(angle)];
+            if magnitude == 1.0 {
+                return results.to_vec();
+            }
+            let magnitude = b.float(magnitude, Element::F32);
+            results.map(|result| b.mulf(result, magnitude)).to_vec()
         });
         let [cosines, sines] = [0, 1].map(|index| results.get(index).copied().unwrap_or(first));
-        Angles { cosines, sines, rows, pairs: config.architecture.pairs }
+        Angles { cosines, sines, rows, pairs: kind, rotated }
     }
 
     /// Rotates the pairs of heads `[rows, heads, size]`.
     pub(super) fn rotate(&self, b: &mut Builder, x: Value, heads: i64, size: i64) -> Value {
+        if self.rotated == size {
+            return self.rotate_all(b, x, heads, size);
+        }
+        let (zeros, ones) = ([Extent::Constant(0); 3], [Extent::Constant(1); 3]);
+        let sizes = [self.rows.extent(), Extent::Constant(heads), Extent::Constant(self.rotated)];
+        let part = b.extract_slice(x, &zeros, &sizes, &ones, &[]);
+        let part = self.rotate_all(b, part, heads, self.rotated);
+        b.insert_slice(part, x, &zeros, &sizes, &ones, &[])
+    }
+
+    fn rotate_all(&self, b: &mut Builder, x: Value, heads: i64, size: i64) -> Value {
         let (row, head) = (self.rows.extent(), Extent::Constant(heads));
         let (two, half) = (Extent::Constant(2), Extent::Constant(size / 2));
         let (extents, element, pair) = match self.pairs {

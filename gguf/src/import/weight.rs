@@ -1,12 +1,61 @@
 //! Tensors of a file as parameters of the module.
 
+use std::collections::HashSet;
+
 use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Type, Value};
 
 use super::SCOPE;
 use super::blocks::{Block, Format};
 use super::config::Config;
-use crate::{ElementType, GgufFile, Tensor};
+use crate::{ElementType, GgufFile, Tensor, shown};
+
+/// The tensors of a file, and which of them a module has as parameters.
+pub(super) struct Parameters<'a> {
+    file: &'a GgufFile,
+    pub(super) config: &'a Config,
+    declared: HashSet<String>,
+}
+
+impl<'a> Parameters<'a> {
+    pub(super) fn new(file: &'a GgufFile, config: &'a Config) -> Parameters<'a> {
+        Parameters { file, config, declared: HashSet::new() }
+    }
+
+    /// Whether the file has a tensor.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.file.tensor(name).is_some()
+    }
+
+    /// Checks that the file has a tensor.
+    pub(super) fn require(&self, name: &str) -> Result<()> {
+        if self.has(name) { Ok(()) } else { Err(missing(name)) }
+    }
+
+    /// States that the module needs no tensor of this name.
+    pub(super) fn ignore(&mut self, name: &str) {
+        self.declared.insert(name.to_owned());
+    }
+
+    /// Returns a tensor whose shape must be this one; `None` if the file has none of this name.
+    fn optional(&mut self, name: &str, shape: &[i64]) -> Result<Option<&'a Tensor>> {
+        let Some(tensor) = self.file.tensor(name) else { return Ok(None) };
+        self.declared.insert(name.to_owned());
+        if has_shape(tensor, shape) { Ok(Some(tensor)) } else { Err(wrong_shape(tensor, shape)) }
+    }
+
+    /// Checks that all tensors of the file are parameters: one that is not would be a part of the model that is not computed.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.file.tensors().iter().find(|tensor| !self.declared.contains(&tensor.name)) {
+            None => Ok(()),
+            Some(tensor) => Err(Error::unimplemented(format!(
+                "the tensor '{}' of the architecture '{}'",
+                shown(&tensor.name),
+                self.config.architecture.name
+            ))),
+        }
+    }
+}
 
 /// A matrix of weights: `[rows, columns]`.
 #[derive(Clone, Debug)]
@@ -40,17 +89,28 @@ fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
 
 impl Weight {
     /// Declares the parameter of a matrix.
-    pub(super) fn declare(
+    pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, shape: [i64; 2]) -> Result<Weight> {
+        Weight::declare_as(b, of, (name, &shape), shape)
+    }
+
+    /// Declares the parameter of matrices `[matrices, rows, columns]`, whose rows are one behind the other.
+    pub(super) fn declare_stack(
         b: &mut Builder,
-        (file, config): (&GgufFile, &Config),
+        of: &mut Parameters<'_>,
         name: &str,
-        shape: [i64; 2],
+        shape: [i64; 3],
     ) -> Result<Weight> {
-        let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
-        if !has_shape(tensor, &shape) {
-            return Err(wrong_shape(tensor, &shape));
-        }
-        let [rows, columns] = shape;
+        let [matrices, rows, columns] = shape;
+        Weight::declare_as(b, of, (name, &shape), [matrices * rows, columns])
+    }
+
+    fn declare_as(
+        b: &mut Builder,
+        of: &mut Parameters<'_>,
+        (name, shape): (&str, &[i64]),
+        [rows, columns]: [i64; 2],
+    ) -> Result<Weight> {
+        let tensor = of.optional(name, shape)?.ok_or_else(|| missing(name))?;
         let format = Format::of(tensor.element_type).filter(|format| columns % format.elements() == 0);
         let format = format.ok_or_else(|| {
             let element = tensor.element_type;
@@ -58,7 +118,15 @@ impl Weight {
         })?;
         let ty = format.storage(rows, columns);
         b.parameter(name, SCOPE, name, &ty);
-        Ok(Weight { name: name.to_owned(), ty, rows, columns, format, is_portable: config.is_portable, opened: None })
+        Ok(Weight {
+            name: name.to_owned(),
+            ty,
+            rows,
+            columns,
+            format,
+            is_portable: of.config.is_portable,
+            opened: None,
+        })
     }
 
     /// Returns a block of the stored matrix.
@@ -89,11 +157,13 @@ pub(super) struct Vector {
 
 impl Vector {
     /// Declares the parameter of a vector; `None` if the file has none.
-    pub(super) fn optional(b: &mut Builder, file: &GgufFile, name: &str, length: i64) -> Result<Option<Vector>> {
-        let Some(tensor) = file.tensor(name) else { return Ok(None) };
-        if !has_shape(tensor, &[length]) {
-            return Err(wrong_shape(tensor, &[length]));
-        }
+    pub(super) fn optional(
+        b: &mut Builder,
+        of: &mut Parameters<'_>,
+        name: &str,
+        length: i64,
+    ) -> Result<Option<Vector>> {
+        let Some(tensor) = of.optional(name, &[length])? else { return Ok(None) };
         if tensor.element_type != ElementType::F32 {
             return Err(Error::unimplemented(format!("the tensor '{name}' of {}, not F32", tensor.element_type)));
         }
@@ -103,8 +173,8 @@ impl Vector {
     }
 
     /// Declares the parameter of a vector.
-    pub(super) fn declare(b: &mut Builder, file: &GgufFile, name: &str, length: i64) -> Result<Vector> {
-        Vector::optional(b, file, name, length)?.ok_or_else(|| missing(name))
+    pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, length: i64) -> Result<Vector> {
+        Vector::optional(b, of, name, length)?.ok_or_else(|| missing(name))
     }
 
     /// Reads the elements.

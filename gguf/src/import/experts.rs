@@ -1,0 +1,223 @@
+//! Mixtures of experts: networks of which each token takes the best few.
+
+use incarnate_bytecode::Result;
+use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
+
+use super::activation::{gated_element, sigmoid};
+use super::config::{Config, Mixture};
+use super::feed_forward::Network;
+use super::product::{Chosen, Rows, multiply_add, product_of_chosen};
+use super::projection::{Projection, add_result};
+use super::weight::{Parameters, Vector, Weight};
+
+/// The least sum of the shares of a token's experts, which they are divided by. Source: `build_moe_ffn` of llama.cpp.
+const LEAST_SUM: f64 = 6.103_515_625e-5;
+
+/// The weights of experts.
+#[derive(Clone, Debug)]
+pub(super) struct Experts {
+    mixture: Mixture,
+    /// Gives each expert its chance.
+    router: Projection,
+    gate: Weight,
+    up: Weight,
+    down: Weight,
+    /// A network that all tokens take, with the vector of its gate.
+    shared: Option<(Network, Option<Vector>)>,
+}
+
+impl Experts {
+    /// Declares the weights.
+    pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, mixture: Mixture) -> Result<Experts> {
+        let (width, count, hidden) = (of.config.width, mixture.count, mixture.hidden);
+        let part = |part: &str| format!("{name}.ffn_{part}.weight");
+        let router = Projection::declare(b, of, &format!("{name}.ffn_gate_inp"), [count, width])?;
+        let gate = Weight::declare_stack(b, of, &part("gate_exps"), [count, hidden, width])?;
+        let up = Weight::declare_stack(b, of, &part("up_exps"), [count, hidden, width])?;
+        let down = Weight::declare_stack(b, of, &part("down_exps"), [count, width, hidden])?;
+        let mut shared = None;
+        if of.has(&part("up_shexp")) {
+            let network = Network::declare(b, of, (name, "_shexp"), mixture.shared_hidden)?;
+            shared = Some((network, Vector::optional(b, of, &part("gate_inp_shexp"), width)?));
+        }
+        Ok(Experts { mixture, router, gate, up, down, shared })
+    }
+
+    /// See [`Weight::open`]. Products with chosen experts depend on tokens, so that no element of theirs is a constant.
+    pub(super) fn open(&mut self, b: &mut Builder) {
+        self.router.open(b);
+        if let Some((network, _)) = &mut self.shared {
+            network.open(b);
+        }
+    }
+
+    /// Adds the experts' result to vectors, normalised by `norm` if there is one.
+    pub(super) fn add_to(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        (rows, norm): (Rows, Option<&Vector>),
+        x: Value,
+        vectors: Value,
+    ) -> Value {
+        let (experts, shares) = self.choose(b, rows, x);
+        let mut sum = match rows {
+            Rows::One => {
+                let row = b.index(0);
+                self.result_of_row(b, config, (experts, shares, row), x)
+            }
+            Rows::Many(count) => self.results_of_rows(b, config, (experts, shares, count), x),
+        };
+        if let Some((network, gate)) = &self.shared {
+            let shared = network.apply(b, config, rows, x);
+            let shared = gate.as_ref().map_or(shared, |gate| gate_of_rows(b, rows, (x, gate), shared));
+            sum = b.elementwise(&[sum, shared], Element::F32, |b, x| b.addf(x[0], x[1]));
+        }
+        add_result(b, config, norm, sum, vectors)
+    }
+
+    /// Computes the experts' results `[rows, width]`. The loop over rows runs on the host, and each row reads the weights of its experts.
+    fn results_of_rows(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        (experts, shares, count): (Value, Value, Value),
+        x: Value,
+    ) -> Value {
+        let [zero, one] = [0, 1].map(|number| b.index(number));
+        let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(x).clone()));
+        let nothing = b.float(0.0, Element::F32);
+        let extents = [Extent::Value(count), Extent::Constant(config.width)];
+        let initial = b.fill(nothing, &extents);
+        b.open_region();
+        let (offsets, ones) = ([row.into(), Extent::Constant(0)], [Extent::Constant(1); 2]);
+        let sizes = [Extent::Constant(1), Extent::Constant(config.width)];
+        let own = b.extract_slice(x, &offsets, &sizes, &ones, &[]);
+        let sum = self.result_of_row(b, config, (experts, shares, row), own);
+        let next = b.insert_slice(sum, carried, &offsets, &sizes, &ones, &[]);
+        let region = b.close_region();
+        let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
+        results.first().copied().unwrap_or(initial)
+    }
+
+    /// Computes the result of a row's experts `[1, width]`: the sum of theirs, times their shares.
+    fn result_of_row(
+        &self,
+        b: &mut Builder,
+        config: &Config,
+        (experts, shares, row): (Value, Value, Value),
+        x: Value,
+    ) -> Value {
+        let vector = b.collapse_shape(x, &[vec![0, 1]]);
+        let mut sum = None;
+        for rank in 0..self.mixture.used {
+            // No constant, so that all ranks share their kernels.
+            let rank = b.index(rank);
+            let at = [row, b.opaque(rank)];
+            let chosen = Chosen { numbers: experts, at, count: self.mixture.count };
+            let gate = product_of_chosen(b, vector, &self.gate, &chosen, None);
+            let up = product_of_chosen(b, vector, &self.up, &chosen, None);
+            // The product is linear, so that a share of the hidden vector gives a share of the result. The dispatch is explicit because
+            // IREE's compiler, up to 3.13, computes wrong shares where it fuses their loops with this one.
+            let hidden = b.dispatch(&[Extent::Constant(self.mixture.hidden)], |b| {
+                let share = b.extract(shares, &at);
+                b.elementwise(&[gate, up], Element::F32, |b, x| {
+                    let hidden = gated_element(b, config.architecture.activation, x[0], x[1]);
+                    b.mulf(hidden, share)
+                })
+            });
+            sum = Some(product_of_chosen(b, hidden, &self.down, &chosen, sum));
+        }
+        let extents = [Extent::Constant(1), Extent::Constant(config.width)];
+        b.expand_shape(sum.unwrap_or(vector), &[vec![0, 1]], &extents)
+    }
+
+    /// Returns the best experts of each row and their shares, `[rows, used]` each. Of experts with equal chances the first is better.
+    fn choose(&self, b: &mut Builder, rows: Rows, x: Value) -> (Value, Value) {
+        let logits = self.router.apply(b, rows, x);
+        let (row, used) = (rows.extent(), Extent::Constant(self.mixture.used));
+        let all = [row, Extent::Constant(self.mixture.count)];
+        let chances = b.softmax(logits, 1, &all);
+        let (none, zero) = (b.int(0, Element::I32), b.float(0.0, Element::F32));
+        let last_sums = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+        // The number of experts that are better. Loops: rows, experts; other experts.
+        let initial = b.fill(none, &all);
+        let maps = [Map::of(3, &[0, 1]), Map::of(3, &[0, 2]), Map::of(3, &[0, 1])];
+        let ranks = b.generic_single(&[chances, chances], initial, &maps, &last_sums, |b, x| {
+            let (own, other) = (b.iteration(1), b.iteration(2));
+            let is_greater = b.cmpf(FloatPredicate::OrderedGreater, x[1], x[0]);
+            let is_equal = b.cmpf(FloatPredicate::OrderedEqual, x[1], x[0]);
+            let is_before = b.cmpi(IntPredicate::SignedLess, other, own);
+            let is_equal = b.andi(is_equal, is_before);
+            let is_better = b.ori(is_greater, is_equal);
+            let better = b.extui(is_better, Element::I32);
+            b.addi(x[2], better)
+        });
+        // Loops: rows, ranks; experts.
+        let maps = [Map::of(3, &[0, 2]), Map::of(3, &[0, 1])];
+        let has_rank = |b: &mut Builder, rank: Value| {
+            let expected = b.iteration(1);
+            let expected = b.index_cast(expected, Element::I32);
+            b.cmpi(IntPredicate::Equal, rank, expected)
+        };
+        let initial = b.fill(none, &[row, used]);
+        let experts = b.generic_single(&[ranks], initial, &maps, &last_sums, |b, x| {
+            let is_chosen = has_rank(b, x[0]);
+            let expert = b.iteration(2);
+            let expert = b.index_cast(expert, Element::I32);
+            b.select(is_chosen, expert, x[1])
+        });
+        let initial = b.fill(zero, &[row, used]);
+        let maps = [Map::of(3, &[0, 2]), Map::of(3, &[0, 2]), Map::of(3, &[0, 1])];
+        let shares = b.generic_single(&[ranks, chances], initial, &maps, &last_sums, |b, x| {
+            let is_chosen = has_rank(b, x[0]);
+            b.select(is_chosen, x[1], x[2])
+        });
+        (experts, self.scale(b, rows, shares))
+    }
+
+    /// Divides shares by their sums, where the architecture does, and multiplies them by its factor.
+    fn scale(&self, b: &mut Builder, rows: Rows, shares: Value) -> Value {
+        let Mixture { is_normalised, scale, .. } = self.mixture;
+        let extents = [rows.extent(), Extent::Constant(self.mixture.used)];
+        let zero = b.float(0.0, Element::F32);
+        let mut inputs = vec![shares];
+        if is_normalised {
+            let initial = b.fill(zero, &extents[..1]);
+            let maps = [Map::identity(2), Map::of(2, &[0])];
+            let iterators = [Iterator::Parallel, Iterator::Reduction];
+            inputs.push(b.generic_single(&[shares], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0])));
+        }
+        let empty = b.empty(&extents, Element::F32);
+        let mut maps = vec![Map::identity(2); inputs.len() + 1];
+        if is_normalised {
+            maps[1] = Map::of(2, &[0]);
+        }
+        b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 2], |b, x| {
+            let mut share = x[0];
+            if is_normalised {
+                let least = b.float(LEAST_SUM, Element::F32);
+                let sum = b.maximumf(x[1], least);
+                share = b.divf(share, sum);
+            }
+            let scale = b.float(scale, Element::F32);
+            b.mulf(share, scale)
+        })
+    }
+}
+
+/// Multiplies rows by the sigmoids of the products of other rows and a vector.
+fn gate_of_rows(b: &mut Builder, rows: Rows, (x, gate): (Value, &Vector), gated: Value) -> Value {
+    let gate = gate.load(b);
+    let zero = b.float(0.0, Element::F32);
+    let initial = b.fill(zero, &[rows.extent()]);
+    let maps = [Map::identity(2), Map::of(2, &[1]), Map::of(2, &[0])];
+    let sums = b.generic_single(&[x, gate], initial, &maps, &[Iterator::Parallel, Iterator::Reduction], multiply_add);
+    let extents = b.extents(gated);
+    let empty = b.empty(&extents, Element::F32);
+    let maps = [Map::identity(2), Map::of(2, &[0]), Map::identity(2)];
+    b.generic_single(&[gated, sums], empty, &maps, &[Iterator::Parallel; 2], |b, x| {
+        let share = sigmoid(b, x[1]);
+        b.mulf(x[0], share)
+    })
+}
