@@ -2,11 +2,11 @@
 //!
 //! | input | in the key as |
 //! | --- | --- |
-//! | the model, and the files beside it that have its weights | their contents |
+//! | the model, and the files beside it that have its weights | their contents; for a language model, the text of its import |
 //! | the name of the model, which is in the module | itself |
 //! | what is done to MLIR text before it is compiled | [`PREPARATION`] |
 //! | the target and the flags | the compiler's arguments |
-//! | the compiler; for ONNX, the importer; for MLIR bytecode, the printer | paths, and what tells one installation from another |
+//! | the compiler; for MLIR bytecode, the printer | paths, and what tells one installation from another |
 //! | the environment | the variables of [`LOADING`] and [`PREFIXES`] |
 //! | this machine | its architecture and system; where an argument says `host`, [the processor](processor::identity) |
 //! | files that a [flag](flags_name_files) or the [model](model_names_files) names | not at all: their compilations take nothing from the cache |
@@ -58,9 +58,12 @@ impl Inputs {
     /// # Errors
     /// Errors of reading the model.
     pub(super) fn key(&self, model: &Path) -> Result<String> {
-        let model = hash_of(model)?;
-        let texts = self.texts.iter().map(String::as_str).chain([model.as_str()]);
-        Ok(Hash::of_texts(texts))
+        Ok(self.key_of_text(&hash_of(model)?))
+    }
+
+    /// Returns the hash of these inputs and the text of a model.
+    pub(super) fn key_of_text(&self, model: &str) -> String {
+        Hash::of_texts(self.texts.iter().map(String::as_str).chain([model]))
     }
 }
 

@@ -236,10 +236,17 @@ impl Compiler {
         if *import != ImportOptions::default() {
             keyed.push(format!("{import:?}"));
         }
-        if *language_model != gguf::Options::default() {
-            keyed.push(format!("{language_model:?}"));
-        }
-        let current_key = || Inputs::new(name, &keyed, &programs).key(model);
+        // A language model is what its import makes of it: neither its weights nor an importer that writes the same text change the module.
+        let imported = || gguf::import(&gguf::GgufFile::open(model)?, language_model);
+        let current_key = || {
+            let inputs = Inputs::new(name, &keyed, &programs);
+            match format {
+                ModelFormat::Gguf => imported()
+                    .map(|text| inputs.key_of_text(&text))
+                    .context(|| format!("compiling '{}'", model.display())),
+                _ => inputs.key(model),
+            }
+        };
         let key = current_key()?;
         let cache = Cache::open();
         if let Some(path) = cache.as_ref().ok().and_then(|cache| cache.find(&key, name)) {
