@@ -5,12 +5,9 @@ use incarnate_bytecode::{Error, Result};
 use super::Options;
 use super::architecture::Architecture;
 use super::frequencies::Frequencies;
-use super::metadata::Metadata;
+use super::metadata::{LARGEST, Metadata};
 use crate::file::ARCHITECTURE_KEY;
 use crate::{GgufFile, shown};
-
-/// The largest extent and the largest number of layers that are plausible; products of a few of them do not overflow.
-pub(super) const LARGEST: u64 = 1 << 24;
 
 /// Sizes and constants of a model.
 #[derive(Clone, Debug)]

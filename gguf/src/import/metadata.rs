@@ -5,10 +5,11 @@ use std::collections::HashSet;
 
 use incarnate_bytecode::{Error, Result};
 
-use super::config::LARGEST;
 use crate::value::Value;
 use crate::{GgufFile, shown};
 
+/// The largest extent and the largest number of layers that are plausible; products of a few of them do not overflow.
+pub(super) const LARGEST: u64 = 1 << 24;
 /// Keys that change no logits.
 const WITHOUT_EFFECT: &[&str] =
     &["vocab_size", "tensor_data_layout", "rope.scaling.finetuned", "attention.layer_norm_epsilon"];
@@ -112,7 +113,10 @@ impl<'a> Metadata<'a> {
         let (read, prefix) = (self.read.borrow(), format!("{}.", self.prefix));
         match self.file.keys().filter(|key| key.starts_with(&prefix) && !read.contains(*key)).min() {
             None => Ok(()),
-            Some(key) => Err(Error::unimplemented(format!("the metadata '{}'", shown(key)))),
+            Some(key) => Err(Error::unimplemented(format!(
+                "the metadata '{}' is not understood, and may change what is computed",
+                shown(key)
+            ))),
         }
     }
 }
