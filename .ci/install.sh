@@ -31,3 +31,14 @@ need_target() {
   if [ -d "$(rustc --print target-libdir --target "$1")" ] || rustup target add "$1"; then return; fi
   unavailable "Rust's libraries for $1 are not installed: rustup target add $1"
 }
+
+# use_compiler FOLDER REQUIREMENTS: puts IREE's compiler and what else a file of requirements names, which PyPI has, in PATH. They are
+# installed in the folder once.
+use_compiler() {
+  mkdir -p "$1"
+  if [ ! -x "$1/venv/bin/iree-compile" ]; then
+    python3 -m venv "$1/venv"
+    "$1/venv/bin/pip" install -q --disable-pip-version-check -r "$2"
+  fi
+  PATH=$1/venv/bin:$PATH
+}

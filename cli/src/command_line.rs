@@ -20,10 +20,10 @@ use super::serve::server::ServeArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, arguments::ScopedFile, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments,
-    chat::command, chat::command::ChatCommand, check::CheckArguments, compile::CompileArguments,
-    convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments,
-    manual::ManArguments, models::CompilerArguments, models::compile_models, parameters::ParametersArguments,
-    serve::command::ServeCommand, translate::TranslateArguments, web::WebArguments,
+    chat::ChatOptions, chat::program::ModelCommand, chat::program::ModelOptions, check::CheckArguments,
+    compile::CompileArguments, convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples,
+    manual::CompletionsArguments, manual::ManArguments, models::CompilerArguments, models::compile_models,
+    parameters::ParametersArguments, serve::ServeOptions, translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -82,10 +82,10 @@ pub(super) enum Command {
     Build(BuildArguments),
     /// Talk with a language model (.gguf): the first time, its program is built.
     #[command(after_help = examples::CHAT)]
-    Chat(ChatCommand),
+    Chat(ModelCommand<ChatOptions>),
     /// Answer clients of OpenAI's HTTP interface with a language model (.gguf): the first time, its program is built.
     #[command(after_help = examples::SERVE)]
-    Serve(ServeCommand),
+    Serve(ModelCommand<ServeOptions>),
     /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
     #[command(after_help = examples::WEB)]
     Web(WebArguments),
@@ -135,7 +135,7 @@ impl Command {
         let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_gguf).collect();
         let compiled = compile_models(&compiler, files, prefer)?;
         if let (Command::Build(build), [_, ..]) = (&mut *self, &*weights) {
-            build.project.feature.push(command::FEATURE.to_owned());
+            build.project.feature.push(ChatOptions::COMMAND.to_owned());
             build.weights = weights.last().cloned();
         }
         if let Some(program) = self.program_mut() {

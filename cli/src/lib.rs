@@ -119,8 +119,8 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
         Command::Build(arguments) => build::build(arguments, out),
         Command::Web(arguments) => web::web(arguments, out),
         Command::Compile(arguments) => compile::compile(arguments, out),
-        Command::Chat(arguments) => chat::command::chat(arguments),
-        Command::Serve(arguments) => serve::command::serve(arguments),
+        Command::Chat(arguments) => chat::program::run_model(arguments),
+        Command::Serve(arguments) => chat::program::run_model(arguments),
     }
 }
 

@@ -126,17 +126,14 @@ impl Conversation {
     /// read again.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a prompt without tokens, and one that the context does not hold.
+    /// Those of [`check_prompt`].
     pub fn begin<'a, S: BorrowMut<Sampler>>(
         &mut self,
         context: usize,
         prompt: Vec<u32>,
         generation: Generation<'a, S>,
     ) -> Result<Answer<'a, S>> {
-        if prompt.is_empty() || prompt.len() >= context {
-            let count = prompt.len();
-            return Err(Error::invalid_argument(format!("a prompt of {count} tokens for a context of {context}")));
-        }
+        check_prompt(prompt.len(), context)?;
         // The last token is always read: its logits are needed.
         let known = self.known(&prompt).min(prompt.len() - 1);
         self.tokens.truncate(known);
@@ -238,6 +235,17 @@ impl<S: BorrowMut<Sampler>> Answer<'_, S> {
     #[must_use]
     pub fn generated(&self) -> Generated {
         self.generated
+    }
+}
+
+/// Checks the number of tokens of a prompt for a model of `context` positions.
+///
+/// # Errors
+/// INVALID_ARGUMENT for none, and for more than the context holds with an answer.
+pub fn check_prompt(count: usize, context: usize) -> Result<()> {
+    match (1..context).contains(&count) {
+        true => Ok(()),
+        false => Err(Error::invalid_argument(format!("a prompt of {count} tokens for a context of {context}"))),
     }
 }
 

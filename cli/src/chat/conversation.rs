@@ -149,10 +149,10 @@ impl Chat {
     /// The tokens of a text that goes on from the conversation.
     fn tokens_of_text(&self, text: &str) -> Vec<u32> {
         let mut tokens = self.conversation.tokens().to_vec();
-        if tokens.is_empty() && self.tokenizer.add_bos() {
-            tokens.extend(self.tokenizer.begin());
+        match tokens.is_empty() {
+            true => tokens = self.tokenizer.encode_first(text),
+            false => tokens.extend(self.tokenizer.encode(text, false)),
         }
-        tokens.extend(self.tokenizer.encode(text, false));
         tokens
     }
 
@@ -185,28 +185,21 @@ impl Chat {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::path::Path;
 
-    use clap::Parser;
-
+    use super::super::program::tests::options;
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: ChatOptions,
-    }
 
     /// A whole conversation with a small model, interpreted. Interrupts have one handler in a process, so that this is one test.
     #[test]
     fn a_question_is_answered() {
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model");
         let chat = |model: &str, words: &[&str]| {
-            let words = ["chat", "--temperature=0", "--max-tokens=4", "--device=local-sync"].iter().chain(words);
-            let options = Line::try_parse_from(words).unwrap().options;
+            let words = ["--temperature=0", "--max-tokens=4", "--device=local-sync"].iter().chain(words);
+            let options = options(words.copied());
             let mut out = Vec::new();
             let arguments = ChatArguments { model: Some(fixture.join(model)), options };
             let module = fixture.join("vmvx.vmfb");
@@ -221,7 +214,6 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_sampler() {
-        let options = Line::try_parse_from(["chat", "--seed=0"]).unwrap().options;
-        assert_eq!(sampling(&options), SamplerOptions::default());
+        assert_eq!(sampling(&options(["--seed=0"])), SamplerOptions::default());
     }
 }

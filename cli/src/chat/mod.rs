@@ -1,8 +1,6 @@
 //! Conversations with language models: `incarnate chat`, and the command `chat` of the programs that it builds.
 
 pub(super) mod attached;
-#[cfg(feature = "cli")]
-pub(super) mod command;
 #[cfg(feature = "chat")]
 pub(super) mod conversation;
 #[cfg(feature = "chat")]

@@ -1,8 +1,12 @@
 //! Options of conversations, which `incarnate chat` passes on to the program of the model.
 
+#[cfg(feature = "cli")]
 use std::ffi::OsString;
 
 use clap::Args;
+
+#[cfg(feature = "cli")]
+use super::program::ModelOptions;
 
 /// How a model answers.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -48,10 +52,12 @@ pub(crate) struct ChatOptions {
     pub(crate) stats: bool,
 }
 
-impl ChatOptions {
-    /// Returns the words of a command line that has these options.
-    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "for `incarnate chat`"))]
-    pub(crate) fn words(&self) -> Vec<OsString> {
+#[cfg(feature = "cli")]
+impl ModelOptions for ChatOptions {
+    const COMMAND: &'static str = "chat";
+    const SLOTS: u64 = 1;
+
+    fn words(&self) -> Vec<OsString> {
         let mut words = vec![
             format!("--max-tokens={}", self.max_tokens),
             format!("--temperature={}", self.temperature),
@@ -71,18 +77,10 @@ impl ChatOptions {
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
-    use clap::Parser;
-
+    use super::super::program::tests::check_passed_on;
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: ChatOptions,
-    }
 
     #[test]
     fn options_are_passed_on_as_they_are() {
@@ -99,10 +97,6 @@ mod tests {
                 "--device=local-sync",
             ],
         ];
-        for line in lines {
-            let options = Line::try_parse_from(["chat"].iter().chain(line)).unwrap().options;
-            let words = [OsString::from("chat")].into_iter().chain(options.words());
-            assert_eq!(Line::try_parse_from(words).unwrap().options, options, "{line:?}");
-        }
+        lines.into_iter().for_each(check_passed_on::<ChatOptions>);
     }
 }

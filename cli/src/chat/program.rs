@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder, processor_identity};
 use indicatif::ProgressBar;
@@ -16,28 +17,49 @@ use crate::arguments::ProjectArguments;
 use crate::build::{Code, ProgramTarget, program};
 use crate::models::{CompilerArguments, NotKeptNote, compile_model, show};
 
-/// Runs a command of the program of a model, which is compiled and built if it is not in the user's cache. The command is the feature that the
-/// program has, and gets `words` and the model's file.
+/// A command of the programs of models, which this command line passes on.
+#[derive(Debug, Args)]
+pub(crate) struct ModelCommand<O: Args> {
+    /// The language model.
+    #[arg(value_name = "MODEL.gguf")]
+    model: PathBuf,
+    #[command(flatten)]
+    options: O,
+    #[command(flatten)]
+    compiler: CompilerArguments,
+    #[command(flatten)]
+    project: ProjectArguments,
+}
+
+/// Options of a command of the programs of models.
+pub(crate) trait ModelOptions: Args {
+    /// The command, and the feature of programs that have it.
+    const COMMAND: &'static str;
+    /// Conversations at a time, unless the command line names another number.
+    const SLOTS: u64;
+
+    /// Returns the words of a command line that has these options.
+    fn words(&self) -> Vec<OsString>;
+}
+
+/// Runs a command of the program of a model, which is compiled and built if it is not in the user's cache.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for a file of another format; errors of compiling, building and starting.
-pub(crate) fn run_model(
-    model: &Path,
-    (compiler, project): (&CompilerArguments, &ProjectArguments),
-    command_and_feature: &str,
-    words: Vec<OsString>,
-) -> Result<Verdict> {
+pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<Verdict> {
+    let model = &arguments.model;
     if ModelFormat::of(model)? != Some(ModelFormat::Gguf) {
         return Err(Error::invalid_argument(format!("'{}' is no language model: .gguf", model.display())));
     }
+    let compiler = arguments.compiler.clone().with_slots(O::SLOTS);
     let target = compiler.target().cloned().unwrap_or(Target::Portable);
     let options = compiler.options(target, Vec::new());
-    let compiled = compile_model(model, compiler, &options, &mut NotKeptNote::default())?;
-    let mut project = project.clone();
-    project.feature.push(command_and_feature.to_owned());
+    let compiled = compile_model(model, &compiler, &options, &mut NotKeptNote::default())?;
+    let mut project = arguments.project.clone();
+    project.feature.push(O::COMMAND.to_owned());
     let (program, temporary) = program_of(compiled.path(), model, &project)?;
     let mut command = Command::new(&program);
-    command.arg(command_and_feature).args(words).arg("--").arg(model);
+    command.arg(O::COMMAND).args(arguments.options.words()).arg("--").arg(model);
     match temporary {
         None => run(&mut command, &program),
         // The folder is deleted behind the program's end.
@@ -101,5 +123,33 @@ fn wait_for(command: &mut Command, program: &Path) -> Result<Verdict> {
     match status.success() {
         true => Ok(Verdict::Success),
         false => Ok(Verdict::Failure(format!("'{}' ended with {status}", program.display()))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+pub(crate) mod tests {
+    use std::fmt::Debug;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line<O: Args> {
+        #[command(flatten)]
+        options: O,
+    }
+
+    /// The options of a command line.
+    pub(crate) fn options<O: ModelOptions>(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> O {
+        let words = words.into_iter().map(Into::into);
+        Line::try_parse_from([OsString::from(O::COMMAND)].into_iter().chain(words)).unwrap().options
+    }
+
+    /// Checks that a program gets the options of a command line as they are.
+    pub(crate) fn check_passed_on<O: ModelOptions + Debug + PartialEq>(line: &[&str]) {
+        let given: O = options(line.iter().copied());
+        assert_eq!(options::<O>(given.words()), given, "{line:?}");
     }
 }

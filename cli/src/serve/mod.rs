@@ -2,8 +2,6 @@
 
 #[cfg(feature = "serve")]
 mod api_error;
-#[cfg(feature = "cli")]
-pub(super) mod command;
 #[cfg(feature = "serve")]
 mod events;
 #[cfg(feature = "serve")]
@@ -22,4 +20,4 @@ pub(super) mod server;
 #[cfg(all(test, feature = "serve"))]
 mod tests;
 
-use options::ServeOptions;
+pub(super) use options::ServeOptions;

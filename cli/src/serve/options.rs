@@ -1,9 +1,13 @@
 //! Options of servers, which `incarnate serve` passes on to the program of the model.
 
+#[cfg(feature = "cli")]
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use clap::Args;
+
+#[cfg(feature = "cli")]
+use crate::chat::program::ModelOptions;
 
 /// How a model is served.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -22,10 +26,12 @@ pub(crate) struct ServeOptions {
     pub(crate) device: String,
 }
 
-impl ServeOptions {
-    /// Returns the words of a command line that has these options.
-    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "for `incarnate serve`"))]
-    pub(crate) fn words(&self) -> Vec<OsString> {
+#[cfg(feature = "cli")]
+impl ModelOptions for ServeOptions {
+    const COMMAND: &'static str = "serve";
+    const SLOTS: u64 = 4;
+
+    fn words(&self) -> Vec<OsString> {
         let mut words = vec![
             format!("--listen={}", self.listen),
             format!("--queue={}", self.queue),
@@ -36,25 +42,15 @@ impl ServeOptions {
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: ServeOptions,
-    }
+    use crate::chat::program::tests::check_passed_on;
 
     #[test]
     fn options_are_passed_on_as_they_are() {
         for line in [&[][..], &["--listen=[::1]:0", "--name=a b", "--queue=0", "--device=local-sync"]] {
-            let options = Line::try_parse_from(["serve"].iter().chain(line)).unwrap().options;
-            let words = [OsString::from("serve")].into_iter().chain(options.words());
-            assert_eq!(Line::try_parse_from(words).unwrap().options, options, "{line:?}");
+            check_passed_on::<ServeOptions>(line);
         }
     }
 }

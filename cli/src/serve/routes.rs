@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use incarnate_runtime::Error;
-use incarnate_text::generation::prompt;
+use incarnate_text::generation::{check_prompt, prompt};
 use incarnate_text::{ChatTemplate, Sampler, Tokenizer};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -125,12 +125,7 @@ impl Service {
 
     fn tokens(&self, beginning: Beginning) -> Result<Vec<u32>, ApiError> {
         match beginning {
-            Beginning::Text(text) => {
-                let begin = self.tokenizer.begin().filter(|_| self.tokenizer.add_bos());
-                let mut tokens: Vec<u32> = begin.into_iter().collect();
-                tokens.extend(self.tokenizer.encode(&text, false));
-                Ok(tokens)
-            }
+            Beginning::Text(text) => Ok(self.tokenizer.encode_first(&text)),
             Beginning::Tokens(tokens) => {
                 let count = self.tokenizer.token_count();
                 match tokens.iter().find(|token| **token as usize >= count) {
@@ -147,11 +142,8 @@ impl Service {
         let time = now();
         let sampling = common.sampling(time.as_nanos() as u64)?;
         let stop = common.stop()?;
-        let count = prompt.len();
-        if count == 0 || count >= self.context {
-            let field = if kind == Kind::Chat { "messages" } else { "prompt" };
-            return Err(ApiError::invalid(field, format!("{count} tokens for a context of {}", self.context)));
-        }
+        let field = if kind == Kind::Chat { "messages" } else { "prompt" };
+        check_prompt(prompt.len(), self.context).map_err(|error| ApiError::invalid(field, error.message()))?;
         let (parts, receiver) = unbounded_channel();
         let limit = common.limit().unwrap_or(self.context);
         self.submit(Job { prompt, sampler: Sampler::new(sampling), stop, limit, parts })?;

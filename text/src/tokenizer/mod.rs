@@ -128,6 +128,14 @@ impl Tokenizer {
         self.adds_begin
     }
 
+    /// Returns the tokens of a text that follows no other: with the token that begins it, where there is one ([`Tokenizer::add_bos`]).
+    #[must_use]
+    pub fn encode_first(&self, text: &str) -> Vec<u32> {
+        let mut tokens: Vec<u32> = self.begin.filter(|_| self.adds_begin).into_iter().collect();
+        self.encode_plain(text, &mut tokens);
+        tokens
+    }
+
     /// Returns the tokens that end a turn or a text, in the order of their numbers.
     #[must_use]
     pub fn end_tokens(&self) -> &[u32] {

@@ -54,16 +54,19 @@ pub(super) fn imported_onnx(
     Ok(ImportedModel { mlir, flags, dynamic: imported.dynamic })
 }
 
-/// Imports a language model into a folder. Its weights are parameters of the program.
+/// Imports a language model as MLIR. Its weights are parameters of the program.
 ///
 /// # Errors
 /// Errors of reading the model; those of parts that are not supported.
-pub(super) fn imported_gguf(
-    scratch: &Scratch,
-    model: &Path,
-    options: &incarnate_gguf::Options,
-) -> Result<ImportedModel> {
-    let text = incarnate_gguf::import(&GgufFile::open(model)?, options)?;
+pub(super) fn gguf(model: &Path, options: &incarnate_gguf::Options) -> Result<String> {
+    incarnate_gguf::import(&GgufFile::open(model)?, options)
+}
+
+/// Writes the text of a model that was imported into a folder.
+///
+/// # Errors
+/// Errors of writing.
+pub(super) fn written(scratch: &Scratch, model: &Path, text: &str) -> Result<ImportedModel> {
     let mlir = mlir_path(scratch, model);
     with_path(fs::write(&mlir, text), "writing", &mlir)?;
     Ok(ImportedModel { mlir, flags: vec![CORE_DIALECTS.to_owned()], dynamic: Vec::new() })

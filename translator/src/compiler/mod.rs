@@ -28,7 +28,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use incarnate_bytecode::{DECLARATION, Error, Result, ResultExt};
+use incarnate_bytecode::{DECLARATION, Error, Result};
 
 use crate::file_error::failed;
 use cache::{Cache, Scratch};
@@ -158,7 +158,8 @@ struct Job<'a> {
     /// The flags of the target and those of the user.
     arguments: &'a [String],
     import: &'a ImportOptions,
-    language_model: &'a gguf::Options,
+    /// A language model as MLIR.
+    imported: Option<&'a str>,
     weights: Option<&'a Path>,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
@@ -221,8 +222,12 @@ impl Compiler {
             || !format.is_imported() && with_path(key::model_names_files(model), "reading", model)?;
         let is_portable = format == ModelFormat::Gguf && *target == Target::Portable;
         let language_model = &gguf::Options { is_portable, ..language_model.clone() };
-        let weights = weights.as_deref();
-        let job = Job { model, format, arguments: &arguments, import, language_model, weights, names_files };
+        let text = match format {
+            ModelFormat::Gguf => Some(import::gguf(model, language_model).map_err(|error| refused(model, error))?),
+            _ => None,
+        };
+        let (weights, imported) = (weights.as_deref(), text.as_deref());
+        let job = Job { model, format, arguments: &arguments, import, imported, weights, names_files };
         let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
@@ -236,15 +241,12 @@ impl Compiler {
         if *import != ImportOptions::default() {
             keyed.push(format!("{import:?}"));
         }
-        // A language model is what its import makes of it: neither its weights nor an importer that writes the same text change the module.
-        let imported = || gguf::import(&gguf::GgufFile::open(model)?, language_model);
         let current_key = || {
             let inputs = Inputs::new(name, &keyed, &programs);
-            match format {
-                ModelFormat::Gguf => imported()
-                    .map(|text| inputs.key_of_text(&text))
-                    .context(|| format!("compiling '{}'", model.display())),
-                _ => inputs.key(model),
+            // A language model is what its import makes of it: its weights do not change the module.
+            match imported {
+                Some(text) => Ok(inputs.key_of_text(text)),
+                None => inputs.key(model),
             }
         };
         let key = current_key()?;
@@ -277,19 +279,17 @@ impl Compiler {
 
     /// Compiles in a folder, which the result keeps.
     fn compile_into(&self, scratch: Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<Compiled> {
-        let compiled = self.compiled_in(&scratch, job, notify);
-        let compiled = compiled.map_err(|error| format::explain_refused(job.model, error));
-        let path = compiled.context(|| format!("compiling '{}'", job.model.display()))?;
+        let path = self.compiled_in(&scratch, job, notify).map_err(|error| refused(job.model, error))?;
         Ok(Compiled { path, scratch: Some(scratch) })
     }
 
     fn compiled_in(&self, scratch: &Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<PathBuf> {
         let output = scratch.path("model.vmfb");
         let mut arguments = job.arguments.to_vec();
-        let imported = match job.format {
-            ModelFormat::Onnx => Some(import::imported_onnx(scratch, job.model, job.import, job.weights)?),
-            ModelFormat::Gguf => Some(import::imported_gguf(scratch, job.model, job.language_model)?),
-            ModelFormat::Mlir | ModelFormat::MlirBytecode => None,
+        let imported = match (job.imported, job.format) {
+            (Some(text), _) => Some(import::written(scratch, job.model, text)?),
+            (None, ModelFormat::Onnx) => Some(import::imported_onnx(scratch, job.model, job.import, job.weights)?),
+            (None, _) => None,
         };
         let generated = match &imported {
             Some(imported) => {
@@ -443,6 +443,12 @@ impl Input {
         }
         Ok(())
     }
+}
+
+/// The error of a model that does not compile: what it is, if that is something else than its name says.
+#[cold]
+fn refused(model: &Path, error: Error) -> Error {
+    format::explain_refused(model, error).context(format!("compiling '{}'", model.display()))
 }
 
 /// A module that would be wrong.
