@@ -110,7 +110,7 @@ impl Kernel {
             false => quote!(#input),
         });
         let call = module::call(facts, &passed.collect::<Vec<TokenStream>>());
-        let call = if facts.yields() { quote!(#call?.done()) } else { call };
+        let call = if facts.yields() { quote!(#call?.of_kernel()) } else { call };
         let named = ARGUMENT_NAMES.map(|name| format_ident!("{name}"));
         let (_, numbers) = named.split_at(REFERENCES);
         let count = if self.coarsening > 1 { format_ident!("{WORKGROUPS}") } else { format_ident!("_{WORKGROUPS}") };

@@ -41,6 +41,12 @@ pub fn unexpected_yield() -> Error {
     Error::failed_precondition("an import yielded that was not called by a yieldable call")
 }
 
+/// A kernel was suspended, which nothing could resume.
+#[cold]
+pub fn kernel_yields() -> Error {
+    Error::failed_precondition("kernel yields, but kernels cannot wait")
+}
+
 #[cold]
 pub fn not_a_primitive() -> Error {
     Error::invalid_argument("the list's element is a reference")

@@ -9,7 +9,7 @@ use incarnate_bytecode::assemble;
 use incarnate_translator::Config;
 
 /// The texts of the kernels.
-const KERNELS: [&str; 4] = ["deep", "hoard", "race", "spin"];
+const KERNELS: [&str; 5] = ["deep", "hoard", "pause", "race", "spin"];
 
 /// Translates them, and writes `kernels.rs`: their modules, and a table of them. `source` is this folder.
 pub(crate) fn translate(source: &Path, out_dir: &Path) {

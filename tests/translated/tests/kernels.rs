@@ -21,8 +21,7 @@ fn kernel(name: &str) -> &'static Kernel {
     KERNELS.iter().find(|kernel| kernel.name == name).unwrap()
 }
 
-/// Runs a kernel's 64 workgroups, and returns the contents of the binding.
-fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
+fn session(name: &str, mode: Mode, limits: Limits) -> Result<Session> {
     let task = TaskOptions { worker_count: Some(4), ..TaskOptions::default() };
     let builder =
         Session::builder().device("local-task").device_options(DeviceOptions { task, ..DeviceOptions::default() });
@@ -31,7 +30,12 @@ fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
         Mode::Translated => builder.module((kernel(name).translated)()),
         Mode::Untrusted => builder.module((kernel(name).untrusted)()),
     };
-    let output: Tensor<i32> = builder.limits(limits).build()?.function("run")?.call(())?;
+    builder.limits(limits).build()
+}
+
+/// Runs a kernel's 64 workgroups, and returns the contents of the binding.
+fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
+    let output: Tensor<i32> = session(name, mode, limits)?.function("run")?.call(())?;
     output.to_vec()
 }
 
@@ -40,6 +44,24 @@ fn kernels_have_the_limits_of_trusted_programs() {
     for mode in MODES {
         assert_eq!(run("deep", mode, Limits::default()).unwrap()[0], 1000, "{mode:?}");
         assert!((0..64).contains(&run("hoard", mode, Limits::default()).unwrap()[0]), "{mode:?}");
+    }
+}
+
+/// A kernel has nothing to wait for: one that yields ends the execution with an error.
+#[test]
+fn kernels_that_yield_are_refused() {
+    for mode in MODES {
+        let error = run("pause", mode, Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("kernel yields, but kernels cannot wait"), "{mode:?}: {error}");
+    }
+}
+
+#[test]
+fn command_buffers_are_executed_with_empty_binding_tables() {
+    for mode in MODES {
+        let session = session("deep", mode, Limits::default()).unwrap();
+        let status: i32 = session.function("run_without_bindings").unwrap().call(()).unwrap();
+        assert_eq!(status, 0, "{mode:?}");
     }
 }
 

@@ -41,7 +41,7 @@ use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Fuel, Invocation, Limits, Linkage, List,
-    Module, ModuleState, Program, Ref, Stack, Value, ValueType,
+    Module, ModuleState, Program, Ref, Stack, Value, ValueType, failure,
 };
 use crate::vmvx;
 use crate::{Coarsening, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
@@ -537,7 +537,7 @@ impl VmvxWorker {
                 Completion::Done => Ok(()),
                 Completion::Yielded => {
                     invocation.cancel();
-                    Err(Error::failed_precondition("kernel yields, but kernels cannot wait"))
+                    Err(failure::kernel_yields())
                 }
             }
         })

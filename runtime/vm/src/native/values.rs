@@ -257,15 +257,15 @@ pub enum Step<T> {
 }
 
 impl<T> Step<T> {
-    /// What a call came to that must not yield.
+    /// The result of a call of a kernel.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION where it did.
+    /// FAILED_PRECONDITION where it yielded.
     #[inline]
-    pub fn done(self) -> Result<T> {
+    pub fn of_kernel(self) -> Result<T> {
         match self {
             Step::Done(value) => Ok(value),
-            Step::Yielded => Err(failure::unexpected_yield()),
+            Step::Yielded => Err(failure::kernel_yields()),
         }
     }
 }
