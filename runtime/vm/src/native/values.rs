@@ -257,6 +257,18 @@ pub enum Step<T> {
 }
 
 impl<T> Step<T> {
+    /// The result of a call that must not yield.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where it did.
+    #[inline]
+    pub fn done(self) -> Result<T> {
+        match self {
+            Step::Done(value) => Ok(value),
+            Step::Yielded => Err(failure::unexpected_yield()),
+        }
+    }
+
     /// The result of a call of a kernel.
     ///
     /// # Errors
