@@ -88,6 +88,17 @@ fn accumulating_nest() {
     );
 }
 
+/// Rows of sums that share what is loaded and converted.
+#[test]
+fn jammed_nest() {
+    compare(
+        "jammed_nest.rs",
+        assembled("jamming.vmasm"),
+        "                    for i2 in",
+        "                    let i0: usize = 0;\n                    for (strip, accumulators) in accumulators0_0.iter()",
+    );
+}
+
 /// The same of an untrusted module: the nest takes its steps before it runs.
 #[test]
 fn untrusted_nest() {

@@ -120,7 +120,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             let lanes = outer.pop()?;
             let non_aliasing = contraction.left.iter().chain([&contraction.right]).map(|factor| factor.view).collect();
             let (stores, innermost) = (vec![contraction.output], *contraction.loops.last()?);
-            Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
+            Some(Strips { stores, outer, jammed: None, lanes, reductions, non_aliasing, innermost })
         }
         Schedule::Strips(strips) => Some(strips),
         Schedule::InOrder(_) | Schedule::Zeros => None,

@@ -21,6 +21,11 @@ pub mod dividing {
     include!(concat!(env!("OUT_DIR"), "/dividing.rs"));
 }
 
+/// Rows of sums that share conversions.
+pub mod jamming {
+    include!(concat!(env!("OUT_DIR"), "/jamming.rs"));
+}
+
 /// Functions that take and return references other than tensors.
 pub mod references {
     include!(concat!(env!("OUT_DIR"), "/references.rs"));

@@ -27,15 +27,17 @@ enum Density {
 /// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
 /// operation depends on the previous one of the same element, so several strips hide its latency, if their elements are adjacent. Where
 /// they are no reductions, two do, and of four LLVM would gather one element each into vectors. The last strips overlap, instead of several
-/// narrow ones: but for elements that are loaded one by one, as are a few of every second where none depends on another.
-fn widths(trip_count: Option<u64>, density: Density, is_reduction: bool) -> TokenStream {
+/// narrow ones: but for elements that are loaded one by one, as are a few of every second where none depends on another. Each of the `jammed`
+/// iterations has strips of its own.
+fn widths(trip_count: Option<u64>, density: Density, is_reduction: bool, jammed: u64) -> TokenStream {
     let density = match (density, trip_count) {
         (Density::Even, Some(..8)) if !is_reduction => Density::Single,
         _ => density,
     };
     let is_long = trip_count.is_none_or(|count| count >= 32);
-    let four = is_reduction.then(|| quote!(4 x LANES,));
-    let interleaved = (density == Density::Adjacent && is_long).then(|| quote!(#four 2 x LANES,));
+    let four = (is_reduction && jammed <= 2).then(|| quote!(4 x LANES,));
+    let two = (jammed <= 4).then(|| quote!(2 x LANES,));
+    let interleaved = (density == Density::Adjacent && is_long).then(|| quote!(#four #two));
     match trip_count {
         None if density == Density::Single => quote!([1 x LANES, 1 x 4, 1 x 1]),
         None => quote!([#interleaved 1 x LANES, 1 x 16] over 16, [1 x 4] over 4, [1 x 1]),
@@ -63,6 +65,8 @@ pub(super) struct Plan<'t> {
     captured: Vec<Value>,
     /// Values that differ between lanes.
     varying: BTreeSet<Value>,
+    /// Values that differ between the iterations of the jammed loop.
+    jammed: BTreeSet<Value>,
 }
 
 impl Writer<'_, '_, '_> {
@@ -90,16 +94,21 @@ impl Writer<'_, '_, '_> {
         self.pass_gathers(&mut passed);
         let counts = strips.reductions.iter().map(|at| count(*at));
         counts
-            .chain(strips.outer.iter().copied().map(index))
+            .chain(strips.outer.iter().copied().filter(|at| Some(*at) != strips.jammed).map(index))
             .for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
         let lanes = count(strips.lanes);
-        let widths =
-            widths(self.scheduled.trip_count(strips.lanes), self.density(strips), !strips.reductions.is_empty());
+        let jammed = strips.jammed.and_then(|at| self.scheduled.trip_count(at)).unwrap_or(1);
+        let widths = widths(
+            self.scheduled.trip_count(strips.lanes),
+            self.density(strips),
+            !strips.reductions.is_empty(),
+            jammed,
+        );
         let mut loops = quote!(support::strips!(#lanes, strip(#(#arguments),*), #widths););
-        for at in strips.outer.iter().copied().rev() {
+        for at in strips.outer.iter().copied().rev().filter(|at| Some(*at) != strips.jammed) {
             let (index, count) = (index(at), count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
@@ -130,14 +139,15 @@ impl Writer<'_, '_, '_> {
         let mut views = strips.non_aliasing.clone();
         views.extend(&strips.stores);
         views.sort_unstable();
-        let mut varying = BTreeSet::new();
+        let (mut varying, mut jammed) = (BTreeSet::new(), BTreeSet::new());
         let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
         let is_gather = |block: Block, position: usize| self.nest.gather(block, position).is_some();
         for at in self.nest.path(strips.innermost) {
             for induction in &self.nest.loops[at].inductions {
-                if induction.form.loops().contains(&strips.lanes) {
-                    varying.insert(induction.parameter);
-                }
+                let loops = induction.form.loops();
+                varying.extend(loops.contains(&strips.lanes).then_some(induction.parameter));
+                let is_jammed = strips.jammed.is_some_and(|at| loops.contains(&at));
+                jammed.extend(is_jammed.then_some(induction.parameter));
                 if self.scheduled.reads(induction.parameter) {
                     read.extend(induction.step.factors().chain(induction.initial));
                     match (at, induction.form.as_constant_base()) {
@@ -149,16 +159,19 @@ impl Writer<'_, '_, '_> {
         }
         for (block, position) in self.live_instructions(strips) {
             let inst = self.nest.instruction(function, block, position);
-            let mut varies = false;
+            let (mut varies, mut is_jammed) = (false, false);
             match self.nest.access(block, position) {
                 Some(access) => {
                     read.extend(access.stored);
-                    varies |= strips.stores.contains(&access.view) || self.depends_on(access.view, strips.lanes);
+                    let is_stored = strips.stores.contains(&access.view);
+                    varies |= is_stored || self.depends_on(access.view, strips.lanes);
+                    is_jammed |= is_stored || strips.jammed.is_some_and(|at| self.depends_on(access.view, at));
                 }
                 None => inst.op.visit(|operand| {
                     let is_number = function.ty(operand.value()) != Type::Ref || !is_gather(block, position);
                     read.extend(Some(operand.value()).filter(|_| is_number));
                     varies |= varying.contains(&operand.value());
+                    is_jammed |= jammed.contains(&operand.value());
                 }),
             }
             let division = self.nest.division(block, position).map(|at| &self.nest.divisions[at]);
@@ -166,13 +179,12 @@ impl Writer<'_, '_, '_> {
                 read.extend(form.factors());
             }
             defined.extend(inst.results.iter().copied());
-            if varies {
-                varying.extend(inst.results.iter().copied());
-            }
+            varying.extend(inst.results.iter().copied().filter(|_| varies));
+            jammed.extend(inst.results.iter().copied().filter(|_| is_jammed));
         }
         let is_captured = |value: &Value| !defined.contains(value) && function.constant_bits(*value).is_none();
         let captured = read.into_iter().filter(is_captured).collect();
-        Plan { strips, views, captured, varying }
+        Plan { strips, views, captured, varying, jammed }
     }
 
     /// The live instructions of an iteration of the innermost loop and of those around it.
@@ -200,16 +212,19 @@ impl Writer<'_, '_, '_> {
         let strips = plan.strips;
         let slices = self.slices(plan, &plan.views);
         let (mut load, mut store) = (TokenStream::new(), TokenStream::new());
-        for view in &strips.stores {
-            let (name, target) = (accumulators(*view), grid(*view));
+        for (copy, view) in self.copies(plan).flat_map(|copy| strips.stores.iter().map(move |view| (copy, view))) {
+            let (name, target) = (accumulators(*view, copy), grid(*view));
             let (ty, zero) = (element(self.nest.views[*view].element), zero(self.nest.views[*view].element));
             let elements = self.lanes_of(plan, *view);
+            let index = self.index_of_copy(plan, copy);
             load.extend(quote! {
+                #index
                 let mut #name: [[#ty; L]; STRIPS] = [[#zero; L]; STRIPS];
                 for (strip, accumulators) in #name.iter_mut().enumerate() { *accumulators = #elements; }
             });
             let (position, axis) = self.position(plan, *view);
             store.extend(quote! {
+                #index
                 for (strip, accumulators) in #name.iter().enumerate() {
                     #target.set_lanes(#position, #axis, *accumulators);
                 }
@@ -232,60 +247,130 @@ impl Writer<'_, '_, '_> {
 
     /// One iteration of the reductions for all strips.
     pub(super) fn iteration(&self, plan: &Plan<'_>) -> Result<TokenStream> {
-        let strips = plan.strips;
+        let shared = match plan.strips.jammed {
+            None => TokenStream::new(),
+            Some(_) => self.shared_work(plan)?,
+        };
+        let mut copies = TokenStream::new();
+        for copy in self.copies(plan) {
+            let work = self.work_of_copy(plan, copy)?;
+            copies.extend(if copy.is_some() { quote!({ #work }) } else { work });
+        }
+        Ok(quote! {
+            #[allow(clippy::needless_range_loop, clippy::unused_enumerate_index, reason = "strips index several arrays")]
+            for strip in 0..STRIPS {
+                #shared
+                #copies
+            }
+        })
+    }
+
+    /// The iterations of the jammed loop; one without a number where there is none.
+    fn copies(&self, plan: &Plan<'_>) -> impl Iterator<Item = Option<u64>> + use<> {
+        let count = plan.strips.jammed.and_then(|at| self.scheduled.trip_count(at));
+        let numbered = (0..count.unwrap_or(0)).map(Some);
+        numbered.chain(count.is_none().then_some(None))
+    }
+
+    /// The index of the jammed loop.
+    fn index_of_copy(&self, plan: &Plan<'_>, copy: Option<u64>) -> Option<TokenStream> {
+        let (index, copy) = (index(plan.strips.jammed?), Literal::u64_unsuffixed(copy?));
+        Some(quote!(let #index: usize = #copy;))
+    }
+
+    /// What the iterations of the jammed loop share, with arrays of the elements that they read.
+    fn shared_work(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+        let (before, within) = self.work(plan, &mut Tile::default(), false)?;
+        let values = self.shared_values(plan);
+        let arrays = values.iter().map(|(_, array, ty)| quote!(let mut #array: [#ty; L] = [Default::default(); L];));
+        let stores = values.iter().map(|(name, array, _)| quote!(#array[lane] = #name;));
+        Ok(quote!(#before #(#arrays)* for lane in 0..L { #within #(#stores)* }))
+    }
+
+    /// The values of shared work that iterations of the jammed loop read and that differ between lanes, with their arrays and types.
+    fn shared_values(&self, plan: &Plan<'_>) -> Vec<(TokenStream, Ident, TokenStream)> {
+        let function = self.emitter.body.function;
+        let mut read = BTreeSet::new();
+        for (block, position) in self.live_instructions(plan.strips) {
+            let inst = self.nest.instruction(function, block, position);
+            let access = self.nest.access(block, position);
+            if self.is_of_copy(plan, &inst.results, access.is_some_and(|access| access.stored.is_some())) {
+                match access {
+                    Some(access) => read.extend(access.stored),
+                    None => inst.op.visit(|operand| _ = read.insert(operand.value())),
+                }
+            }
+        }
+        let is_shared = |value: &Value| plan.varying.contains(value) && !plan.jammed.contains(value);
+        let shared = read.into_iter().filter(is_shared).enumerate();
+        let named = shared
+            .map(|(at, value)| (self.emitter.name(value), format_ident!("shared{}", at), type_of(function.ty(value))));
+        named.collect()
+    }
+
+    /// Whether each iteration of the jammed loop runs an instruction. All run, where there is none.
+    fn is_of_copy(&self, plan: &Plan<'_>, results: &[Value], is_store: bool) -> bool {
+        plan.strips.jammed.is_none() || is_store || results.iter().any(|result| plan.jammed.contains(result))
+    }
+
+    /// The work of an iteration of the jammed loop.
+    fn work_of_copy(&self, plan: &Plan<'_>, copy: Option<u64>) -> Result<TokenStream> {
         let mut tile = Tile::default();
-        let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
         let mut lanes = Vec::new();
-        for (at, view) in strips.stores.iter().enumerate() {
-            let name = accumulators(*view);
+        for (at, view) in plan.strips.stores.iter().enumerate() {
+            let name = accumulators(*view, copy);
             lanes.push(quote!(#name[strip]));
             tile.elements.push((*view, if at == 0 { quote!(*accumulator) } else { quote!(#name[strip][lane]) }));
         }
+        let (before, within) = self.work(plan, &mut tile, true)?;
+        let index = self.index_of_copy(plan, copy);
+        let shared = match copy {
+            None => Vec::new(),
+            Some(_) => self.shared_values(plan),
+        };
+        let shared = shared.iter().map(|(name, array, _)| quote!(let #name = #array[lane];));
+        let Some(lanes) = lanes.first() else { return Err(Error::internal("strips without a store")) };
+        let each = quote!(for (lane, accumulator) in #lanes.iter_mut().enumerate() { #(#shared)* #within });
+        let lanes = self.by_rows(plan.strips.innermost, each);
+        Ok(quote!(#index #before #lanes))
+    }
+
+    /// The work of each iteration of the jammed loop, or that which they share: before the loop over lanes, and within it. Where no loop
+    /// is jammed, the former is all.
+    fn work(&self, plan: &Plan<'_>, tile: &mut Tile, is_of_copy: bool) -> Result<(TokenStream, TokenStream)> {
+        let strips = plan.strips;
+        let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
         for view in strips.non_aliasing.iter().filter(|view| self.depends_on(**view, strips.lanes)) {
-            let lanes = format_ident!("lanes{}", view);
-            let (elements, ty) = (self.lanes_of(plan, *view), element(self.nest.views[*view].element));
-            before.extend(quote!(let #lanes: [#ty; L] = #elements;));
-            tile.elements.push((*view, quote!(#lanes[lane])));
+            if strips.jammed.is_none_or(|at| self.depends_on(*view, at)) == is_of_copy {
+                let lanes = format_ident!("lanes{}", view);
+                let (elements, ty) = (self.lanes_of(plan, *view), element(self.nest.views[*view].element));
+                before.extend(quote!(let #lanes: [#ty; L] = #elements;));
+                tile.elements.push((*view, quote!(#lanes[lane])));
+            }
         }
-        let (scalar, varying) = self.path_inductions(plan);
-        before.extend(scalar);
+        for at in self.nest.path(strips.innermost) {
+            let is_own = |value: Value| self.is_of_copy(plan, &[value], false) == is_of_copy;
+            let varies = |value: Value| plan.varying.contains(&value);
+            before.extend(self.inductions(at, |each| is_own(each.parameter) && !varies(each.parameter)));
+            within.extend(self.inductions(at, |each| is_own(each.parameter) && varies(each.parameter)));
+        }
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
         }
-        within.extend(varying);
         for (block, position) in self.live_instructions(strips) {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
-            let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
-            let tokens = self.instruction(block, position, Some(&tile))?;
-            if varies { within.extend(tokens) } else { before.extend(tokens) }
+            if self.is_of_copy(plan, &inst.results, is_stored) == is_of_copy {
+                let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
+                let tokens = self.instruction(block, position, Some(tile))?;
+                if varies { within.extend(tokens) } else { before.extend(tokens) }
+            }
         }
         let lane = index(strips.lanes);
         if mentions(&within, &lane) {
             within = quote!(let #lane = first + strip * step + lane; #within);
         }
-        let lanes_of_strip = lanes.first().map(|lanes| {
-            let each = quote!(for (lane, accumulator) in #lanes.iter_mut().enumerate() { #within });
-            self.by_rows(strips.innermost, each)
-        });
-        let Some(lanes) = lanes_of_strip else { return Err(Error::internal("strips without a store")) };
-        Ok(quote! {
-            #[allow(clippy::needless_range_loop, clippy::unused_enumerate_index, reason = "strips index several arrays")]
-            for strip in 0..STRIPS {
-                #before
-                #lanes
-            }
-        })
-    }
-
-    /// The inductions of the loops down to the innermost one: those that are equal in all lanes, and those that vary.
-    fn path_inductions(&self, plan: &Plan<'_>) -> (TokenStream, TokenStream) {
-        let (mut scalar, mut varying) = (TokenStream::new(), TokenStream::new());
-        for at in self.nest.path(plan.strips.innermost) {
-            scalar.extend(self.inductions(at, |induction| !plan.varying.contains(&induction.parameter)));
-            varying.extend(self.inductions(at, |induction| plan.varying.contains(&induction.parameter)));
-        }
-        (scalar, varying)
+        Ok((before, within))
     }
 
     /// The elements of a strip.
@@ -316,9 +401,12 @@ impl Writer<'_, '_, '_> {
     }
 }
 
-/// The variable of the elements of a stored view.
-pub(super) fn accumulators(view: usize) -> Ident {
-    format_ident!("accumulators{}", view)
+/// The variable of the elements of a stored view, of an iteration of the jammed loop if there is one.
+fn accumulators(view: usize, copy: Option<u64>) -> Ident {
+    match copy {
+        None => format_ident!("accumulators{}", view),
+        Some(copy) => format_ident!("accumulators{}_{}", view, copy),
+    }
 }
 
 pub(super) fn zero(element: Element) -> TokenStream {
@@ -331,7 +419,7 @@ mod tests {
 
     #[test]
     fn short_reductions_over_every_second_element_overlap() {
-        let of = |count, is_reduction| widths(Some(count), Density::Even, is_reduction).to_string().replace(' ', "");
+        let of = |count, is_reduction| widths(Some(count), Density::Even, is_reduction, 1).to_string().replace(' ', "");
         assert_eq!(
             [3, 4, 7, 8, 15].map(|count| of(count, true)),
             ["[1x1]", "[1x4]over4", "[1x4]over4", "[1x8]over8", "[1x8]over8",]

@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 use super::super::multiversion;
 use super::forms::{integer, unsigned};
 use super::passed::Passed;
-use super::writer::{Writer, count, grid};
+use super::writer::{Writer, count, grid, mentions};
 
 impl Writer<'_, '_, '_> {
     /// Whether the iterations of strips have variants of their own.
@@ -22,13 +22,19 @@ impl Writer<'_, '_, '_> {
     fn is_divided(&self, strips: &Strips) -> bool {
         let reads_index =
             |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.scheduled.reads(each.parameter));
-        self.nest.iterations() >= DIVIDED && !strips.outer.is_empty() && !strips.outer.iter().copied().any(reads_index)
+        let mut divided = Self::outer(strips).peekable();
+        self.nest.iterations() >= DIVIDED && divided.peek().is_some() && !divided.any(reads_index)
+    }
+
+    /// The loops around strips that are not jammed.
+    fn outer(strips: &Strips) -> impl Iterator<Item = usize> + '_ {
+        strips.outer.iter().copied().filter(|at| Some(*at) != strips.jammed)
     }
 
     /// Emits variants of iterations, those of the loops around strips and of these, and the call of one.
     pub(super) fn with_variants(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
         let plan = self.plan(strips);
-        let divided: Vec<usize> = if self.is_divided(strips) { strips.outer.clone() } else { Vec::new() };
+        let divided: Vec<usize> = if self.is_divided(strips) { Self::outer(strips).collect() } else { Vec::new() };
         let mut fields = Passed::default();
         let (mut counts, mut grids) = (TokenStream::new(), TokenStream::new());
         for view in &plan.views {
@@ -40,9 +46,10 @@ impl Writer<'_, '_, '_> {
         let within = strips.reductions.iter().copied().chain([strips.lanes]);
         let within: Vec<usize> =
             strips.outer.iter().copied().filter(|at| !divided.contains(at)).chain(within).collect();
-        for at in &within {
-            let name = count(*at);
-            match self.literal_count(*at) {
+        let is_mentioned = |at: &usize| Some(*at) != strips.jammed || mentions(&grids, &count(*at));
+        for at in within.iter().copied().filter(is_mentioned) {
+            let name = count(at);
+            match self.literal_count(at) {
                 Some(known) => {
                     let known = unsigned(known);
                     counts.extend(quote!(let #name: usize = #known;));

@@ -74,6 +74,7 @@ impl<'n> ScheduledNest<'n> {
         if let Schedule::Strips(strips) = &mut schedule {
             // A loop that others are merged with moves the same stored views as they do.
             strips.outer.retain(|at| !merged.is_outer(*at));
+            strips.jammed = strips.jammed.filter(|at| !merged.is_outer(*at) && merged.count(*at).is_none());
             strips.reductions.retain(|at| !merged.is_outer(*at));
         }
         let (checks, independence) = (Vec::new(), Vec::new());
@@ -230,7 +231,8 @@ impl fmt::Display for ScheduledNest<'_> {
                 write!(f, "strips of loop {}", strips.lanes)?;
                 let over = if strips.reductions.is_empty() { "" } else { ", reducing over" };
                 f.write_str(over)?;
-                strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))
+                strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))?;
+                strips.jammed.iter().try_for_each(|at| write!(f, ", {at} jammed"))
             }
             Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
             Schedule::Zeros => f.write_str("nothing to do: the buffer has only zeros"),
@@ -309,6 +311,32 @@ mod tests {
             "strips of loop 0, reducing over 1; if view 0 in range, view 1 in range; vectors if view 1 distinct, views 1 and 0 disjoint, \
              loop 1 not empty"
         );
+    }
+
+    /// Rows of sums whose loop has few iterations, and that load the same elements.
+    #[test]
+    fn rows_that_share_loads_are_jammed() {
+        // Rows, elements of a row, iterations that add to each of them.
+        let sums = |rows: u64, loaded: &str| {
+            format!(
+                "  %i32:33 = vm.const.i64 {rows}\n  %i12:13 = vm.const.i64.zero\n  vm.br ^bb1()\n\
+                 ^bb1:\n  %i14:15 = vm.const.i64.zero\n  vm.br ^bb2()\n\
+                 ^bb2:\n  %i16:17 = vm.const.i64.zero\n  vm.br ^bb3()\n\
+                 ^bb3:\n  %i18:19 = vm.fma.i64 %i16:17, %i10:11, %i14:15\n  {loaded}\n\
+                 %i20:21 = vm.fma.i64 %i12:13, %i10:11, %i14:15\n  %i25 = vm.buffer.load.f32 %r0, %i20:21\n\
+                 %i25 = vm.add.f32 %i25, %i24\n  vm.buffer.store.f32 %i25, %r0, %i20:21\n\
+                 %i16:17 = vm.add.i64 %i16:17, %i8:9\n  %i26 = vm.cmp.lt.i64.s %i16:17, %i10:11\n  vm.cond_br %i26, ^bb3(), ^bb4()\n\
+                 ^bb4:\n  %i14:15 = vm.add.i64 %i14:15, %i8:9\n  %i26 = vm.cmp.lt.i64.s %i14:15, %i10:11\n  vm.cond_br %i26, ^bb2(), ^bb5()\n\
+                 ^bb5:\n  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  %i26 = vm.cmp.lt.i64.s %i12:13, %i32:33\n  vm.cond_br %i26, ^bb1(), ^bb6()\n\
+                 ^bb6:\n  vm.return %i12:13\n"
+            )
+        };
+        let (load, number) = ("%i24 = vm.buffer.load.f32 %r1, %i18:19", "%i24 = vm.const.f32 1.5");
+        // The bytecode runs the last row.
+        for (rows, loaded, is_jammed) in [(3, load, true), (9, load, true), (10, load, false), (3, number, false)] {
+            let scheduled = scheduled(&sums(rows, loaded));
+            assert_eq!(scheduled.contains("reducing over 2, 0 jammed;"), is_jammed, "{rows}: {scheduled}");
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::trip_count::{outer_trip_count, trip_count};
 /// The most views that are stored; their elements are in registers.
 const MAX_STORES: usize = 3;
 
+/// The most iterations of a loop that is jammed; each has a vector register for its sums.
+const MAX_JAMMED: u64 = 8;
+
 /// The schedule of a nest that runs on strips of elements. For each iteration of the `outer` loops and each strip of the loop
 /// `lanes`, all iterations of the `reductions` run: the stored elements are loaded before and stored after them.
 ///
@@ -27,6 +30,9 @@ pub struct Strips {
     pub stores: Vec<usize>,
     /// The loops that select the stored element, except `lanes`, in order.
     pub outer: Vec<usize>,
+    /// The loop of `outer` whose iterations, a few, share loads: each iteration of the reductions may run for all of them (unroll and jam),
+    /// so that what they share is computed once.
+    pub jammed: Option<usize>,
     /// The loop that is split into strips: that in which the stored views have unit stride, or else the most loaded views.
     pub lanes: usize,
     /// The other loops, in order. Empty where every iteration stores an element of its own.
@@ -86,7 +92,24 @@ impl Strips {
             return Err(InOrder::Gathers);
         }
         let outer = chosen.into_iter().filter(|index| *index != lanes).collect();
-        Ok(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
+        let mut strips = Strips { stores, outer, jammed: None, lanes, reductions, non_aliasing, innermost };
+        strips.jammed = strips.jammed_of(nest);
+        Ok(strips)
+    }
+
+    /// Finds the loop that is jammed: reductions load elements that do not depend on it.
+    fn jammed_of(&self, nest: &Nest) -> Option<usize> {
+        if self.stores.len() != 1 || !nest.divisions.is_empty() || !nest.gathers.is_empty() {
+            return None;
+        }
+        let depends = |view: usize, at: usize| nest.views[view].index.stride(at).next().is_some();
+        let is_few =
+            |at: usize| nest.loops[at].constant_trip_count().is_some_and(|count| (2..=MAX_JAMMED).contains(&count));
+        let is_shared = |at: usize| {
+            let mut views = self.non_aliasing.iter();
+            views.any(|view| !depends(*view, at) && self.reductions.iter().any(|reduction| depends(*view, *reduction)))
+        };
+        self.outer.iter().copied().rfind(|at| is_few(*at) && is_shared(*at))
     }
 }
 
