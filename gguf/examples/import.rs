@@ -1,11 +1,13 @@
-//! Prints a language model as MLIR: `cargo run -p incarnate-gguf --example import -- MODEL.gguf`.
+//! Prints a language model as MLIR: `cargo run -p incarnate-gguf --example import -- MODEL.gguf [SLOTS]`.
 
 use incarnate_bytecode::Result;
 use incarnate_gguf::{GgufFile, Options, import};
 
 fn main() -> Result<()> {
-    let path = std::env::args().nth(1).unwrap_or_default();
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().unwrap_or_default();
+    let slots = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(1);
     let file = GgufFile::open(path.as_ref())?;
-    println!("{}", import(&file, &Options { is_portable: true, ..Options::default() })?);
+    println!("{}", import(&file, &Options { is_portable: true, slots, ..Options::default() })?);
     Ok(())
 }

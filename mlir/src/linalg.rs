@@ -115,6 +115,24 @@ impl Builder {
         results.first().copied().unwrap_or(output)
     }
 
+    /// [`Builder::generic_single`] in a loop of a dispatch for VMVX, whose code generation must not divide it among workgroups. The first one of
+    /// a dispatch names the pipeline of the code generation.
+    pub fn whole_generic(
+        &mut self,
+        (inputs, output): (&[Value], Value),
+        maps: &[Map],
+        iterators: &[Iterator],
+        is_first: bool,
+        body: impl FnOnce(&mut Builder, &[Value]) -> Value,
+    ) -> Value {
+        let config = distribution(&vec![0; iterators.len()]);
+        let config = if is_first { compilation_info(&config) } else { config };
+        let attributes = format!(" attrs = {{{config}}}");
+        let body = |b: &mut Builder, x: &[Value]| vec![body(b, x)];
+        let results = self.generic_with(&attributes, (inputs, &[output]), maps, iterators, body);
+        results.first().copied().unwrap_or(output)
+    }
+
     fn generic_with(
         &mut self,
         attributes: &str,

@@ -23,6 +23,28 @@ pub trait LanguageModel {
     /// # Errors
     /// Errors of the model.
     fn logits(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]>;
+
+    /// The same for one token of each of several slots: `receive` gets the number of each step and its logits.
+    ///
+    /// # Errors
+    /// Errors of the model. Steps whose logits were received are done, and the others are not.
+    fn logits_of_steps(&mut self, steps: &[Step], receive: &mut dyn FnMut(usize, &mut [f32])) -> Result<()> {
+        for (number, step) in steps.iter().enumerate() {
+            receive(number, self.logits(step.slot, &[step.token], step.position)?);
+        }
+        Ok(())
+    }
+}
+
+/// A token that a slot reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The slot.
+    pub slot: usize,
+    /// The token.
+    pub token: u32,
+    /// The position of the token.
+    pub position: usize,
 }
 
 /// Tokens that a model reads at a time: the memory of attention grows with them.

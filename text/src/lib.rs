@@ -34,7 +34,7 @@ pub mod stop;
 pub mod template;
 pub mod tokenizer;
 
-pub use generation::{Answer, Conversation, Finish, Generated, Generation, LanguageModel};
+pub use generation::{Answer, Conversation, Finish, Generated, Generation, LanguageModel, Step};
 pub use sampling::{Sampler, SamplerOptions};
 pub use stop::StopTexts;
 pub use template::{ChatTemplate, Message};

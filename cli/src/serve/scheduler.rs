@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use incarnate_runtime::Error;
-use incarnate_text::{Answer, Conversation, Generated, Generation, LanguageModel, Sampler, StopTexts, Tokenizer};
+use incarnate_text::{Answer, Conversation, Generated, Generation, LanguageModel, Sampler, Step, StopTexts, Tokenizer};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::metrics::Metrics;
@@ -61,9 +61,7 @@ pub(super) fn run(model: &mut impl LanguageModel, tokenizer: &Tokenizer, jobs: &
                 Err(TryRecvError::Disconnected) => is_open = false,
             }
         }
-        for slot in &mut slots {
-            step(model, slot, metrics);
-        }
+        turn(model, &mut slots, metrics);
     }
 }
 
@@ -92,40 +90,71 @@ fn admit<'a>(
     }
 }
 
-/// Has the model go on with an answer.
-fn step(model: &mut impl LanguageModel, slot: &mut Slot<'_>, metrics: &Metrics) {
-    let Some((mut answer, parts)) = slot.answer.take() else { return };
-    let conversation = &mut slot.conversation;
-    if parts.is_closed() {
-        metrics.cancelled.add(1);
-        metrics.count(&answer.generated());
-        metrics.active.subtract(1);
-        return;
-    }
-    // Sending fails where the client has left, which the next step finds.
-    match model.logits(conversation.slot(), answer.pending(conversation), conversation.tokens().len()) {
-        Ok(logits) => {
-            let text = answer.advance(conversation, logits);
-            if !text.is_empty() {
-                let _ = parts.send(Part::Text(text));
+/// Has the model go on with all answers: prompts are read one after the other, and the next tokens of texts together.
+fn turn(model: &mut impl LanguageModel, slots: &mut [Slot<'_>], metrics: &Metrics) {
+    let (mut steps, mut owners) = (Vec::new(), Vec::new());
+    for (owner, slot) in slots.iter_mut().enumerate() {
+        slot.end_if_left(metrics);
+        let Some((answer, _)) = &slot.answer else { continue };
+        let (position, number) = (slot.conversation.tokens().len(), slot.conversation.slot());
+        match answer.pending(&slot.conversation) {
+            [token] => {
+                steps.push(Step { slot: number, token: *token, position });
+                owners.push(owner);
             }
-            match answer.finish() {
-                None => {
-                    slot.answer = Some((answer, parts));
-                    return;
-                }
-                Some(generated) => {
-                    metrics.count(&generated);
-                    let _ = parts.send(Part::End(generated));
-                }
-            }
+            tokens => match model.logits(number, tokens, position) {
+                Ok(logits) => slot.advance(logits, metrics),
+                Err(error) => slot.fail(error, metrics),
+            },
         }
-        Err(error) => {
+    }
+    let mut is_done = vec![false; steps.len()];
+    let done = model.logits_of_steps(&steps, &mut |step, logits| {
+        if let (Some(owner), Some(is_done)) = (owners.get(step), is_done.get_mut(step)) {
+            slots[*owner].advance(logits, metrics);
+            *is_done = true;
+        }
+    });
+    if let Err(error) = done {
+        let failed = owners.iter().zip(&is_done).filter(|(_, is_done)| !**is_done);
+        failed.for_each(|(owner, _)| slots[*owner].fail(error.clone(), metrics));
+    }
+}
+
+impl Slot<'_> {
+    /// Ends an answer whose client has left.
+    fn end_if_left(&mut self, metrics: &Metrics) {
+        let left = self.answer.take_if(|(_, parts)| parts.is_closed());
+        if let Some((answer, _)) = left {
+            metrics.cancelled.add(1);
+            metrics.count(&answer.generated());
+            metrics.active.subtract(1);
+        }
+    }
+
+    /// Takes the logits behind what the model has read. Sending fails where the client has left, which the next turn finds.
+    fn advance(&mut self, logits: &mut [f32], metrics: &Metrics) {
+        let Some((answer, parts)) = &mut self.answer else { return };
+        let text = answer.advance(&mut self.conversation, logits);
+        if !text.is_empty() {
+            let _ = parts.send(Part::Text(text));
+        }
+        if let Some(generated) = answer.finish() {
+            metrics.count(&generated);
+            let _ = parts.send(Part::End(generated));
+            metrics.active.subtract(1);
+            self.answer = None;
+        }
+    }
+
+    /// Ends an answer with an error of the model.
+    fn fail(&mut self, error: Error, metrics: &Metrics) {
+        if let Some((_, parts)) = self.answer.take() {
             metrics.failed.add(1);
             let _ = parts.send(Part::Failed(error));
+            metrics.active.subtract(1);
         }
     }
-    metrics.active.subtract(1);
 }
 
 /// Starts the thread of a model.

@@ -27,19 +27,17 @@ pub(super) struct Cache {
 /// A part of the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    /// The keys of a layer.
-    Keys(i64),
-    /// The values of a layer.
-    Values(i64),
+    Keys,
+    Values,
 }
 
 impl Part {
-    /// The first offsets of slices.
-    fn offsets(self) -> [Extent; 2] {
-        match self {
-            Part::Keys(layer) => [layer, 0].map(Extent::Constant),
-            Part::Values(layer) => [layer, 1].map(Extent::Constant),
-        }
+    /// Its index in the cache.
+    fn index(self) -> Extent {
+        Extent::Constant(match self {
+            Part::Keys => 0,
+            Part::Values => 1,
+        })
     }
 }
 
@@ -78,7 +76,7 @@ impl Local {
 
 impl Place {
     /// The first position that a layer attends to, and how many it attends to, up to those of the call.
-    fn attended(&self, local: Option<Local>) -> [Extent; 2] {
+    pub(super) fn attended(&self, local: Option<Local>) -> [Extent; 2] {
         match local {
             None => [Extent::Constant(0), self.end.into()],
             Some(local) => [local.start.into(), local.count.into()],
@@ -86,21 +84,55 @@ impl Place {
     }
 }
 
-/// A layer's part of the cache, and the positions that it attends to, where those are not all.
+/// A layer's part of the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attended<'a> {
     pub(super) cache: &'a Cache,
-    pub(super) cached: Value,
-    pub(super) layer: i64,
-    pub(super) local: Option<Local>,
+    /// The index of the layer, of type `index`.
+    pub(super) layer: Value,
+    /// Whether the layer has a sliding window.
+    pub(super) is_local: bool,
 }
 
 impl Attended<'_> {
+    /// The positions that it attends to, where those are not all.
+    fn local(&self, place: &Place) -> Option<Local> {
+        place.local.filter(|_| self.is_local)
+    }
+
+    /// Reads the cache.
+    pub(super) fn load(&self, b: &mut Builder) -> Value {
+        b.load_global(NAME, &self.cache.ty)
+    }
+
+    /// Stores the cache.
+    pub(super) fn store(&self, b: &mut Builder, cached: Value) {
+        b.store_global(NAME, cached);
+    }
+
+    /// Returns the cache with other rows `[rows, heads, size]`.
+    pub(super) fn with(&self, b: &mut Builder, place: &Place, (part, rows): (Part, Value), cached: Value) -> Value {
+        let count = b.extents(rows)[0];
+        let (offsets, sizes, ones) = self.cache.slice(place.slot, (self.layer, part), (place.first.into(), count));
+        b.insert_slice(rows, cached, &offsets, &sizes, &ones, &UNIT)
+    }
+
+    /// Positions of a slot: `[positions, heads, size]`.
+    pub(super) fn slice(
+        &self,
+        b: &mut Builder,
+        (cached, part): (Value, Part),
+        slot: Value,
+        range: (Extent, Extent),
+    ) -> Value {
+        let (offsets, sizes, ones) = self.cache.slice(slot, (self.layer, part), range);
+        b.extract_slice(cached, &offsets, &sizes, &ones, &UNIT)
+    }
+
     /// The rows of a slot up to those of the call: `[positions, heads, size]`.
-    fn rows(&self, b: &mut Builder, place: &Place, part: Part) -> Value {
-        let [first, count] = place.attended(self.local);
-        let (offsets, sizes, ones) = self.cache.slice(place, part, first, count);
-        b.extract_slice(self.cached, &offsets, &sizes, &ones, &UNIT)
+    fn rows(&self, b: &mut Builder, place: &Place, of: (Value, Part)) -> Value {
+        let [first, count] = place.attended(self.local(place));
+        self.slice(b, of, place.slot, (first, count))
     }
 }
 
@@ -114,50 +146,44 @@ impl Cache {
         Cache { ty, heads, size }
     }
 
-    /// Reads the global.
-    pub(super) fn load(&self, b: &mut Builder) -> Value {
-        b.load_global(NAME, &self.ty)
-    }
-
-    /// Writes the global.
-    pub(super) fn store(&self, b: &mut Builder, value: Value) {
-        b.store_global(NAME, value);
-    }
-
-    /// Returns the cache with other rows `[rows, heads, size]`.
-    pub(super) fn with(&self, b: &mut Builder, place: &Place, part: Part, cache: Value, rows: Value) -> Value {
-        let (offsets, sizes, ones) = self.slice(place, part, place.first.into(), place.rows.extent());
-        b.insert_slice(rows, cache, &offsets, &sizes, &ones, &UNIT)
-    }
-
-    /// The offsets, sizes and strides of rows.
+    /// The offsets, sizes and strides of positions of a slot.
     fn slice(
         &self,
-        place: &Place,
-        part: Part,
-        first: Extent,
-        count: Extent,
+        slot: Value,
+        (layer, part): (Value, Part),
+        (first, count): (Extent, Extent),
     ) -> ([Extent; 6], [Extent; 6], [Extent; 6]) {
         let [zero, one, heads, size] = [0, 1, self.heads, self.size].map(Extent::Constant);
-        let [layer, half] = part.offsets();
-        ([place.slot.into(), first, layer, half, zero, zero], [one, count, one, one, heads, size], [one; 6])
+        ([slot.into(), first, layer.into(), part.index(), zero, zero], [one, count, one, one, heads, size], [one; 6])
     }
 }
 
-/// Attends: `queries` is `[rows, heads, size]`, the result `[rows, heads * size]`.
-pub(super) fn attend(b: &mut Builder, config: &Config, place: &Place, queries: Value, keys: &Attended<'_>) -> Value {
+/// Attends: queries, keys and values are `[rows, heads, size]`, the result `[rows, heads * size]`. Keys and values are written to the cache
+/// first.
+pub(super) fn attend(
+    b: &mut Builder,
+    config: &Config,
+    place: &Place,
+    [queries, own_keys, own_values]: [Value; 3],
+    keys: &Attended<'_>,
+) -> Value {
+    let mut cached = keys.load(b);
+    for written in [(Part::Keys, own_keys), (Part::Values, own_values)] {
+        cached = keys.with(b, place, written, cached);
+    }
+    keys.store(b, cached);
     let shared = config.heads / config.key_heads;
     let (groups, shared) = (Extent::Constant(config.key_heads), Extent::Constant(shared));
     let (rows, size) = (place.rows.extent(), Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
-    let [_, count] = place.attended(keys.local);
+    let [_, count] = place.attended(keys.local(place));
     let extents = [groups, shared, rows, count];
-    let scores = scores(b, config, place, queries, keys, &extents);
+    let scores = scores(b, config, place, (queries, cached), keys, &extents);
     let weights = b.softmax(scores, 3, &extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
     let attended = b.dispatch(&sums, |b| {
-        let values = keys.rows(b, place, Part::Values(keys.layer));
+        let values = keys.rows(b, place, (cached, Part::Values));
         let initial = b.fill(zero, &sums);
         // Loops: rows, groups, heads of a group, elements; positions.
         let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
@@ -171,15 +197,16 @@ fn scores(
     b: &mut Builder,
     config: &Config,
     place: &Place,
-    queries: Value,
+    (queries, cached): (Value, Value),
     keys: &Attended<'_>,
     extents: &[Extent; 4],
 ) -> Value {
     let zero = b.float(0.0, Element::F32);
     let scale = b.float(config.attention_scale, Element::F32);
     let least = b.float(f64::NEG_INFINITY, Element::F32);
+    let local = keys.local(place);
     let scores = b.dispatch(extents, |b| {
-        let keys = keys.rows(b, place, Part::Keys(keys.layer));
+        let keys = keys.rows(b, place, (cached, Part::Keys));
         let initial = b.fill(zero, extents);
         // Loops: groups, heads of a group, rows, positions; elements.
         let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
@@ -190,7 +217,7 @@ fn scores(
     b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {
         let (row, position) = (b.iteration(2), b.iteration(3));
         let own = b.addi(place.first, row);
-        let is_visible = match keys.local {
+        let is_visible = match local {
             None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
             Some(local) => {
                 let position = b.addi(local.start, position);

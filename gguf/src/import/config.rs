@@ -9,6 +9,9 @@ use super::metadata::{LARGEST, Metadata};
 use crate::file::ARCHITECTURE_KEY;
 use crate::{GgufFile, shown};
 
+/// The most conversations that write a token at a time: so many vectors of sums fit into the registers of a processor.
+const MOST_OF_BATCH: i64 = 8;
+
 /// Sizes and constants of a model.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
@@ -168,6 +171,12 @@ impl Config {
             frequencies,
             local_frequencies,
         })
+    }
+
+    /// How many conversations write a token at a time, if several do: on VMVX, as machine code of IREE's compiler, up to 3.13, has no
+    /// memory for loops over rows of different lengths.
+    pub(super) fn batch(&self) -> i64 {
+        if self.is_portable { self.slots.min(MOST_OF_BATCH) } else { 1 }
     }
 
     /// Whether a layer has rotary embeddings.

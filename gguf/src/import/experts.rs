@@ -66,7 +66,10 @@ impl Experts {
                 let row = b.index(0);
                 self.result_of_row(b, config, (experts, shares, row), x)
             }
-            Rows::Many(count) => self.results_of_rows(b, config, (experts, shares, count), x),
+            Rows::Few(_) | Rows::Many(_) => {
+                let count = rows.count(b);
+                self.results_of_rows(b, config, (experts, shares, count), x)
+            }
         };
         if let Some((network, gate)) = &self.shared {
             let shared = network.apply(b, config, rows, x);
@@ -87,7 +90,7 @@ impl Experts {
         let [zero, one] = [0, 1].map(|number| b.index(number));
         let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(x).clone()));
         let nothing = b.float(0.0, Element::F32);
-        let extents = [Extent::Value(count), Extent::Constant(config.width)];
+        let extents = b.extents(x);
         let initial = b.fill(nothing, &extents);
         b.open_region();
         let (offsets, ones) = ([row.into(), Extent::Constant(0)], [Extent::Constant(1); 2]);

@@ -6,11 +6,12 @@ use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Local, Place};
+use super::batch::Batch;
 use super::config::Config;
-use super::layer::{Call, Layer};
+use super::layer::{Call, Layer, Places};
 use super::norm::{rms_norm, scaled, soft_capped};
-use super::product::{Rows, embedding, product_of_one};
-use super::rotary::Angles;
+use super::product::{Rows, embedding, product, product_of_one};
+use super::rotary::{Angles, Positions};
 use super::weight::{Parameters, Vector, Weight};
 use crate::GgufFile;
 
@@ -43,19 +44,54 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
         output: output.transpose()?,
     };
     parameters.check()?;
-    let scalar = Type::Scalar(Element::I32);
-    for (name, tokens) in [("prefill", Type::tensor(&[None], Element::I32)), ("decode", scalar.clone())] {
-        let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
-        let [tokens, position, slot] = [0, 1, 2].map(|index| function.arguments[index]);
-        let logits = model.logits(&mut b, tokens, position, slot);
-        let attributes = [
-            (DECLARATION, declaration(name, config)),
-            ("incarnate.context", config.context.to_string()),
-            ("incarnate.slots", config.slots.to_string()),
-        ];
-        b.end_function(function, &[logits], &[], &attributes);
+    for kind in [Kind::Prefill, Kind::Decode, Kind::DecodeBatch] {
+        if kind != Kind::DecodeBatch || config.batch() > 1 {
+            model.function(&mut b, kind);
+        }
     }
     Ok(b)
+}
+
+/// The functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Prefill,
+    Decode,
+    DecodeBatch,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Prefill => "prefill",
+            Kind::Decode => "decode",
+            Kind::DecodeBatch => "decode_batch",
+        }
+    }
+
+    /// How many positions and slots a function takes.
+    fn places(self, config: &Config) -> i64 {
+        if self == Kind::DecodeBatch { config.batch() } else { 1 }
+    }
+
+    /// The names and types of the arguments and results.
+    fn declaration(self, config: &Config) -> String {
+        let (name, vocabulary, batch) = (self.name(), config.vocabulary, config.batch());
+        let each = |name: &str| (0..batch).map(|at| format!("%{name}_{at}: i32")).collect::<Vec<_>>().join(", ");
+        match self {
+            Kind::Prefill => format!(
+                "sync func @{name}(%tokens: tensor<?xi32>, %position: i32, %slot: i32) -> (%logits: tensor<{vocabulary}xf32>)"
+            ),
+            Kind::Decode => format!(
+                "sync func @{name}(%token: i32, %position: i32, %slot: i32) -> (%logits: tensor<{vocabulary}xf32>)"
+            ),
+            Kind::DecodeBatch => format!(
+                "sync func @{name}(%tokens: tensor<{batch}xi32>, {}, {}) -> (%logits: tensor<{batch}x{vocabulary}xf32>)",
+                each("position"),
+                each("slot")
+            ),
+        }
+    }
 }
 
 /// Declares what frequencies are divided by. Files of LongRoPE have two such vectors: one for the positions that a model was trained with
@@ -76,37 +112,63 @@ fn rotary_divisors(b: &mut Builder, of: &mut Parameters<'_>) -> Result<Option<Ve
     Vector::optional(b, of, name, pairs)
 }
 
-/// The names and types of a function's arguments and results.
-fn declaration(name: &str, config: &Config) -> String {
-    let tokens = if name == "decode" { "%token: i32" } else { "%tokens: tensor<?xi32>" };
-    let logits = config.vocabulary;
-    format!("sync func @{name}({tokens}, %position: i32, %slot: i32) -> (%logits: tensor<{logits}xf32>)")
-}
-
 impl Model<'_> {
-    /// Computes the logits of the token behind the last one.
-    fn logits(&self, b: &mut Builder, tokens: Value, position: Value, slot: Value) -> Value {
-        let (tokens, rows) = match b.rank(tokens) {
-            0 => (b.from_elements(&[tokens], &[1]), Rows::One),
-            _ => (tokens, Rows::Many(b.dim(tokens, 0))),
-        };
-        let place = self.place(b, rows, position, slot);
+    /// Builds a function.
+    fn function(&self, b: &mut Builder, kind: Kind) {
         let config = self.config;
+        let scalar = Type::Scalar(Element::I32);
+        let batch = u64::try_from(config.batch()).ok();
+        let tokens = match kind {
+            Kind::Prefill => Type::tensor(&[None], Element::I32),
+            Kind::Decode => scalar.clone(),
+            Kind::DecodeBatch => Type::tensor(&[batch], Element::I32),
+        };
+        let places = usize::try_from(kind.places(config)).unwrap_or(1);
+        let mut arguments = vec![tokens];
+        arguments.resize(1 + 2 * places, scalar);
+        let function = b.function(kind.name(), &arguments);
+        let (tokens, numbers) = (function.arguments[0], function.arguments[1..].to_vec());
+        let (tokens, rows) = match kind {
+            Kind::Prefill => (tokens, Rows::Many(b.dim(tokens, 0))),
+            Kind::Decode => (b.from_elements(&[tokens], &[1]), Rows::One),
+            Kind::DecodeBatch => (tokens, Rows::Few(config.batch())),
+        };
+        let (positions, slots) = numbers.split_at(places);
+        let logits = self.logits(b, (tokens, rows), (positions, slots));
+        let mut attributes = vec![
+            (DECLARATION, kind.declaration(config)),
+            ("incarnate.context", config.context.to_string()),
+            ("incarnate.slots", config.slots.to_string()),
+        ];
+        if kind == Kind::DecodeBatch {
+            attributes.push(("incarnate.batch", config.batch().to_string()));
+        }
+        b.end_function(function, &[logits], &[], &attributes);
+    }
+
+    /// Computes the logits of the token behind the last one, or behind each of a few.
+    fn logits(
+        &self,
+        b: &mut Builder,
+        (tokens, rows): (Value, Rows),
+        (positions, slots): (&[Value], &[Value]),
+    ) -> Value {
+        let config = self.config;
+        let places: Vec<Place> =
+            positions.iter().zip(slots).map(|(at, slot)| self.place(b, rows, *at, *slot)).collect();
         b.set_location(Some("embedding"));
         let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
-        let call = self.call(b, place);
-        let mut cached = self.cache.load(b);
+        let call = self.call(b, rows, (positions, places));
         let layers: Vec<Cow<'_, Layer>> = match rows {
-            Rows::One => self.layers.iter().map(Cow::Borrowed).collect(),
+            Rows::One | Rows::Few(_) => self.layers.iter().map(Cow::Borrowed).collect(),
             Rows::Many(_) => self.layers.iter().map(|layer| Cow::Owned(layer.opened(b))).collect(),
         };
         for layer in &layers {
-            x = layer.apply(b, &call, (&self.cache, &mut cached), x);
+            x = layer.apply(b, &call, x);
         }
-        self.cache.store(b, cached);
         b.set_location(Some("output"));
         let last = match rows {
-            Rows::One => x,
+            Rows::One | Rows::Few(_) => x,
             Rows::Many(count) => {
                 let one = b.index(1);
                 let last = b.subi(count, one);
@@ -115,8 +177,14 @@ impl Model<'_> {
             }
         };
         let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
-        let normalised = b.collapse_shape(normalised, &[vec![0, 1]]);
-        let logits = product_of_one(b, normalised, self.output.as_ref().unwrap_or(&self.embedding), None);
+        let output = self.output.as_ref().unwrap_or(&self.embedding);
+        let logits = match rows {
+            Rows::Few(_) => product(b, rows, normalised, output, None),
+            Rows::One | Rows::Many(_) => {
+                let normalised = b.collapse_shape(normalised, &[vec![0, 1]]);
+                product_of_one(b, normalised, output, None)
+            }
+        };
         let logits = scaled(b, logits, 1.0 / config.logit_divisor);
         if config.logit_cap == 0.0 {
             return logits;
@@ -125,26 +193,31 @@ impl Model<'_> {
     }
 
     /// Computes what all layers share.
-    fn call(&self, b: &mut Builder, place: Place) -> Call<'_> {
+    fn call(&self, b: &mut Builder, rows: Rows, (positions, places): (&[Value], Vec<Place>)) -> Call<'_> {
         let config = self.config;
+        let (positions, places) = match (&places[..], rows) {
+            ([place], Rows::One | Rows::Many(_)) => (Positions::From(place.first), Places::Adjacent(*place)),
+            _ => {
+                let positions = b.from_elements(positions, &[positions.len() as u64]);
+                (Positions::Each(positions), Places::Batch(Batch::new(b, places)))
+            }
+        };
         let mut angles = |frequencies| {
             let pairs = config.architecture.pairs;
-            Angles::new(b, (frequencies, pairs), (place.rows, place.first), self.rotary_divisors.as_ref())
+            Angles::new(b, (frequencies, pairs), (rows, positions), self.rotary_divisors.as_ref())
         };
         let all = angles(&config.frequencies);
         let differ = config.window.is_some() && config.local_frequencies != config.frequencies;
         let local = if differ { angles(&config.local_frequencies) } else { all };
-        Call { config, place, angles: all, local_angles: local }
+        Call { config, cache: &self.cache, rows, places, angles: all, local_angles: local }
     }
 
-    /// Checks that the rows of a call are in the cache.
+    /// Checks that the rows of a call, or one of a few, are in the cache.
     fn place(&self, b: &mut Builder, rows: Rows, position: Value, slot: Value) -> Place {
         let config = self.config;
         let (position, slot) = (b.index_cast(position, Element::Index), b.index_cast(slot, Element::Index));
-        let count = match rows {
-            Rows::One => b.index(1),
-            Rows::Many(count) => count,
-        };
+        let rows = if let Rows::Few(_) = rows { Rows::One } else { rows };
+        let count = rows.count(b);
         let [zero, context, slots] = [0, config.context, config.slots].map(|number| b.index(number));
         let is_slot = b.cmpi(IntPredicate::UnsignedLess, slot, slots);
         b.assert(is_slot, &format!("the slot is not below {}", config.slots));

@@ -3,10 +3,12 @@
 use incarnate_bytecode::Result;
 use incarnate_mlir::{Builder, Extent, Value};
 
-use super::attention::{Attended, Cache, Part, Place, attend};
+use super::attention::{Attended, Cache, Place, attend};
+use super::batch::Batch;
 use super::config::Config;
 use super::feed_forward::FeedForward;
 use super::norm::rms_norm;
+use super::product::Rows;
 use super::projection::{Projection, columns};
 use super::rotary::Angles;
 use super::weight::{Parameters, Vector};
@@ -38,11 +40,22 @@ enum Heads {
     Joined(Projection),
 }
 
+/// Where the rows of a call are in the cache.
+#[derive(Clone, Debug)]
+pub(super) enum Places {
+    /// One behind the other, in one slot.
+    Adjacent(Place),
+    /// Each in a slot of its own.
+    Batch(Batch),
+}
+
 /// Values of a call that all layers share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
     pub(super) config: &'a Config,
-    pub(super) place: Place,
+    pub(super) cache: &'a Cache,
+    pub(super) rows: Rows,
+    pub(super) places: Places,
     pub(super) angles: Angles,
     /// The angles of layers with a sliding window.
     pub(super) local_angles: Angles,
@@ -116,32 +129,30 @@ impl Layer {
         layer
     }
 
-    /// Computes the next vectors of the tokens, `[rows, width]`, and the next cache.
-    pub(super) fn apply(
-        &self,
-        b: &mut Builder,
-        call: &Call<'_>,
-        (cache, cached): (&Cache, &mut Value),
-        x: Value,
-    ) -> Value {
-        let (config, rows) = (call.config, call.place.rows);
+    /// Computes the next vectors of the tokens, `[rows, width]`.
+    pub(super) fn apply(&self, b: &mut Builder, call: &Call<'_>, x: Value) -> Value {
+        let (config, rows) = (call.config, call.rows);
         b.set_location(Some(&format!("blk.{}", self.index)));
         let before = |b: &mut Builder, x: Value, norm: &Option<Vector>| {
             norm.as_ref().map_or(x, |norm| rms_norm(b, x, norm, config.width, config.norm_epsilon))
         };
         let normalised = before(b, x, &self.attention_norm);
-        let query = self.queries(b, call, normalised, (cache, cached));
-        let local = call.place.local.filter(|_| self.is_local);
-        let keys = Attended { cache, cached: *cached, layer: self.index, local };
-        let attended = attend(b, config, &call.place, query, &keys);
+        let heads = self.queries(b, call, normalised);
+        // No constant for the compiler, so that all layers share their kernels.
+        let layer = b.index(self.index);
+        let keys = Attended { cache: call.cache, layer: b.opaque(layer), is_local: self.is_local };
+        let attended = match &call.places {
+            Places::Adjacent(place) => attend(b, config, place, heads, &keys),
+            Places::Batch(batch) => batch.attend(b, config, heads, &keys),
+        };
         let x = self.output.add_to(b, config, (rows, self.attention_post_norm.as_ref()), attended, x);
         let normalised = before(b, x, &self.feed_forward_norm);
         self.feed_forward.add_to(b, config, (rows, self.feed_forward_post_norm.as_ref()), normalised, x)
     }
 
-    /// Computes the queries, and writes keys and values to the cache.
-    fn queries(&self, b: &mut Builder, call: &Call<'_>, x: Value, (cache, cached): (&Cache, &mut Value)) -> Value {
-        let (config, place, rows) = (call.config, &call.place, call.place.rows);
+    /// Computes queries, keys and values: `[rows, heads, size]` each.
+    fn queries(&self, b: &mut Builder, call: &Call<'_>, x: Value) -> [Value; 3] {
+        let (config, rows) = (call.config, call.rows);
         let angles = if self.is_local { &call.local_angles } else { &call.angles };
         let [queries, keys] = Heads::lengths(config);
         let joined = match &self.heads {
@@ -167,16 +178,14 @@ impl Layer {
         let key = rotate(b, key, config.key_heads);
         let value = part(b, 2);
         let value = heads(b, call, value, config.key_heads, None);
-        *cached = cache.with(b, place, Part::Keys(self.index), *cached, key);
-        *cached = cache.with(b, place, Part::Values(self.index), *cached, value);
-        query
+        [query, key, value]
     }
 }
 
 /// Splits vectors into heads, and normalises those.
 fn heads(b: &mut Builder, call: &Call<'_>, x: Value, heads: i64, norm: Option<&Vector>) -> Value {
     let size = call.config.head_size;
-    let extents = [call.place.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
+    let extents = [call.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
     let normalised = |b: &mut Builder, x: Value, size: i64| {
         norm.map_or(x, |norm| rms_norm(b, x, norm, size, call.config.norm_epsilon))
     };

@@ -15,6 +15,7 @@
 mod activation;
 mod architecture;
 mod attention;
+mod batch;
 mod blocks;
 mod config;
 mod experts;

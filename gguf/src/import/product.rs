@@ -14,6 +14,8 @@ use super::weight::Weight;
 pub(super) enum Rows {
     /// One.
     One,
+    /// A few, of several conversations: each element of a weight is computed once for all of them.
+    Few(i64),
     /// A number that is known when the module runs: a value of type `index`.
     Many(Value),
 }
@@ -23,7 +25,16 @@ impl Rows {
     pub(super) fn extent(self) -> Extent {
         match self {
             Rows::One => Extent::Constant(1),
+            Rows::Few(count) => Extent::Constant(count),
             Rows::Many(count) => Extent::Value(count),
+        }
+    }
+
+    /// Their number, as a value of type `index`.
+    pub(super) fn count(self, b: &mut Builder) -> Value {
+        match self.extent() {
+            Extent::Constant(count) => b.index(count),
+            Extent::Value(count) => count,
         }
     }
 }
@@ -60,6 +71,7 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
             let y = product_of_one(b, x, weight, addend);
             b.expand_shape(y, &[vec![0, 1]], &constants(&[1, weight.rows]))
         }
+        Rows::Few(count) => product_of_few(b, count, x, weight, addend),
         Rows::Many(_) => product_of_many(b, rows, x, weight, addend),
     }
 }
@@ -105,6 +117,11 @@ pub(super) fn product_of_chosen(
     product_of_rows(b, x, weight, Some(chosen), addend)
 }
 
+/// How many groups of the last dimension share a scale, if several do.
+fn shared_groups(weight: &Weight) -> Option<i64> {
+    weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied()
+}
+
 /// Multiplies a vector with the rows of a weight, or of a chosen matrix of it.
 fn product_of_rows(
     b: &mut Builder,
@@ -116,7 +133,7 @@ fn product_of_rows(
     let stored = weight.load(b);
     let columns = split(weight);
     let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
-    let shared = weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied();
+    let shared = shared_groups(weight);
     let zero = b.float(0.0, Element::F32);
     // The last loop is that over lanes.
     let lanes = columns.len() - usize::from(shared.is_some());
@@ -189,6 +206,53 @@ fn products(
         }
         None => scaled,
     }
+}
+
+/// Multiplies a few vectors with the rows of a weight. The loops are those of [`product_of_one`], with one over vectors behind that over
+/// rows. Elements are computed whole, as all vectors share them.
+fn product_of_few(b: &mut Builder, vectors: i64, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
+    let stored = weight.load(b);
+    let columns = split(weight);
+    let mut extents = constants(&[vectors]);
+    extents.extend(constants(&columns));
+    let x = b.expand_shape(x, &[vec![0], (1..extents.len()).collect()], &extents);
+    let shared = shared_groups(weight);
+    // The loops over blocks and groups end before that over lanes, which is the last one.
+    let lanes = columns.len() - usize::from(shared.is_some()) + 1;
+    let zero = b.float(0.0, Element::F32);
+    let results = constants(&[vectors, weight.rows]);
+    b.dispatch(&results, |b| {
+        let window = b.empty(&constants(columns.get(..lanes - 2).unwrap_or_default()), Element::F32);
+        let (blocks, kept) = ((2..lanes).collect::<Vec<_>>(), [0, 1, lanes]);
+        let mut iterators = vec![Iterator::Reduction; lanes + 1];
+        for dimension in kept {
+            iterators[dimension] = Iterator::Parallel;
+        }
+        let sums = b.fill(zero, &constants(&[weight.rows, vectors, LANES]));
+        let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &kept)];
+        let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
+            let vector = b.iteration(1);
+            let at: Vec<Value> = (0..lanes).filter(|dimension| *dimension != 1).map(|at| b.iteration(at)).collect();
+            let lane = b.iteration(lanes);
+            let [row, block, groups @ ..] = &at[..] else { return sum[1] };
+            let block_of_weight = weight.block(stored, [*row, *block]);
+            let mut sum = sum[1];
+            for index in 0..shared.unwrap_or(1) {
+                let mut groups = groups.to_vec();
+                groups.extend(shared.map(|_| b.index(index)));
+                let element = weight.format.parts(b, &block_of_weight, &groups, lane).element(b);
+                let position: Vec<Value> = [vector, *block].iter().chain(&groups).chain([&lane]).copied().collect();
+                let x = b.extract(x, &position);
+                let product = b.mulf(element, x);
+                sum = b.addf(sum, product);
+            }
+            sum
+        });
+        let initial = addend.unwrap_or_else(|| b.fill(zero, &results));
+        let maps = [Map::of(3, &[1, 0, 2]), Map::of(3, &[0, 1])];
+        let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+        b.generic_single(&[sums], initial, &maps, &iterators, |b, x| b.addf(x[1], x[0]))
+    })
 }
 
 fn product_of_many(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, addend: Option<Value>) -> Value {

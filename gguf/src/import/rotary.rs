@@ -7,6 +7,15 @@ use super::frequencies::Frequencies;
 use super::product::Rows;
 use super::weight::Vector;
 
+/// The positions of a call's tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Positions {
+    /// Those from one on, of type `index`.
+    From(Value),
+    /// Those of a tensor `[rows] i32`.
+    Each(Value),
+}
+
 /// The cosines and sines of a call: `[rows, pairs]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Angles {
@@ -19,28 +28,40 @@ pub(super) struct Angles {
 }
 
 impl Angles {
-    /// Computes the angles of the positions from `first` on. Frequencies are divided by `divisors`, if there are any.
+    /// Computes the angles of positions. Frequencies are divided by `divisors`, if there are any.
     pub(super) fn new(
         b: &mut Builder,
         (frequencies, pairs): (&Frequencies, Pairs),
-        (rows, first): (Rows, Value),
+        (rows, positions): (Rows, Positions),
         divisors: Option<&Vector>,
     ) -> Angles {
         let (rotated, magnitude, kind) = (frequencies.rotated, frequencies.magnitude, pairs);
         let pairs = rotated / 2;
         let bits: Vec<u64> = (0..pairs).map(|pair| u64::from(frequencies.of_pair(pair).to_bits())).collect();
         let mut inputs = vec![b.dense(&bits, &[u64::try_from(pairs).unwrap_or(0)], Element::F32)];
-        inputs.extend(divisors.map(|divisors| divisors.load(b)));
+        let divisors = divisors.map(|divisors| divisors.load(b));
+        inputs.extend(divisors);
+        let each = match positions {
+            Positions::From(_) => None,
+            Positions::Each(positions) => Some(positions),
+        };
+        inputs.extend(each);
         let extents = [rows.extent(), Extent::Constant(pairs)];
         let outputs = [b.empty(&extents, Element::F32), b.empty(&extents, Element::F32)];
-        let mut maps = vec![Map::of(2, &[1]); inputs.len()];
+        let mut maps = vec![Map::of(2, &[1]); 1 + usize::from(divisors.is_some())];
+        maps.extend(each.map(|_| Map::of(2, &[0])));
         maps.extend([Map::identity(2), Map::identity(2)]);
         let results = b.generic(&inputs, &outputs, &maps, &[Iterator::Parallel; 2], |b, x| {
-            let row = b.iteration(0);
-            let position = b.addi(first, row);
-            let position = b.index_cast(position, Element::I32);
+            let position = match positions {
+                Positions::From(first) => {
+                    let row = b.iteration(0);
+                    let position = b.addi(first, row);
+                    b.index_cast(position, Element::I32)
+                }
+                Positions::Each(_) => x[inputs.len() - 1],
+            };
             let position = b.sitofp(position, Element::F32);
-            let frequency = if inputs.len() > 1 { b.divf(x[0], x[1]) } else { x[0] };
+            let frequency = if divisors.is_some() { b.divf(x[0], x[1]) } else { x[0] };
             let angle = b.mulf(position, frequency);
             let results = [b.cos(angle), b.sin(angle)];
             if magnitude == 1.0 {
@@ -49,7 +70,7 @@ impl Angles {
             let magnitude = b.float(magnitude, Element::F32);
             results.map(|result| b.mulf(result, magnitude)).to_vec()
         });
-        let [cosines, sines] = [0, 1].map(|index| results.get(index).copied().unwrap_or(first));
+        let [cosines, sines] = [0, 1].map(|index| results.get(index).copied().unwrap_or(inputs[0]));
         Angles { cosines, sines, rows, pairs: kind, rotated }
     }
 

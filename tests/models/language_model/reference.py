@@ -65,6 +65,11 @@ def cases():
     def decode(case, token, position, slot, expected):
         return case.call("decode", [f"{token}", f"{position}", f"{slot}"], [expected], f32=TOLERANCE)
 
+    def batch(case, steps, expected):
+        tokens, positions, slots = zip(*steps)
+        numbers = [f"{number}" for number in (*positions, *slots)]
+        return case.call("decode_batch", [np.array(tokens, np.int32), *numbers], [np.stack(expected)], f32=TOLERANCE)
+
     whole = prefill(case("prefill"), first, 0, 0, logits[-1])
     # Two conversations, whose calls alternate.
     two = prefill(case("conversations"), first[:3], 0, 0, logits[2])
@@ -73,6 +78,14 @@ def cases():
     prefill(two, second[1:], 1, 1, other[3])
     prefill(two, first[4:6], 4, 0, logits[5])
     decode(two, first[6], 6, 0, logits[6])
+    # The next tokens of both at once, in any slots, and one of them twice.
+    both = prefill(case("batch"), first[:3], 0, 1, logits[2])
+    prefill(both, second[:2], 0, 0, other[1])
+    batch(both, [(first[3], 3, 1), (second[2], 2, 0)], [logits[3], other[2]])
+    batch(both, [(second[3], 3, 0), (first[4], 4, 1)], [other[3], logits[4]])
+    batch(both, [(first[5], 5, 1)] * 2, [logits[5]] * 2)
+    both.fails("decode_batch", [np.ones(2, np.int32), "4", "64", "0", "1"], "FAILED_PRECONDITION")
+    decode(both, first[6], 6, 1, logits[6])
     # A failed call changes nothing.
     wrong = prefill(case("wrong"), first[:6], 0, 1, logits[5])
     for arguments in (["1", "64", "1"], ["1", "-1", "1"], ["1", "0", "2"], ["1", "0", "-1"]):
@@ -80,7 +93,7 @@ def cases():
     for tokens, position in ((np.zeros(0, np.int32), "6"), (np.ones(3, np.int32), "62")):
         wrong.fails("prefill", [tokens, position, "1"], "FAILED_PRECONDITION")
     decode(wrong, first[6], 6, 1, logits[6])
-    return [whole, two, wrong]
+    return [whole, two, both, wrong]
 
 
 def extra_files(folder):
