@@ -4,7 +4,7 @@ use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Type
 
 use super::config::Config;
 use super::norm::soft_capped;
-use super::product::{Rows, multiply_add};
+use super::product::multiply_add;
 
 /// The loops of the products of attention, the last of which sums.
 const LOOPS: [Iterator; 5] =
@@ -44,7 +44,6 @@ impl Part {
 /// Where the rows of a call are in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) rows: Rows,
     pub(super) slot: Value,
     /// The position of the first row.
     pub(super) first: Value,
@@ -174,7 +173,7 @@ pub(super) fn attend(
     keys.store(b, cached);
     let shared = config.heads / config.key_heads;
     let (groups, shared) = (Extent::Constant(config.key_heads), Extent::Constant(shared));
-    let (rows, size) = (place.rows.extent(), Extent::Constant(config.head_size));
+    let (rows, size) = (b.extents(queries)[0], Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
     let [_, count] = place.attended(keys.local(place));
     let extents = [groups, shared, rows, count];

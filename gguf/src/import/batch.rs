@@ -15,7 +15,9 @@ const LOOPS: [Iterator; 4] = [Iterator::Parallel, Iterator::Parallel, Iterator::
 /// Where the rows of a batch are in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
-    pub(super) places: Vec<Place>,
+    places: Vec<Place>,
+    /// The indices of the rows, see [`opaque_indices`].
+    rows: Vec<Value>,
     /// The slots, `[rows] i32`.
     slots: Value,
     all: Ranges,
@@ -44,6 +46,16 @@ impl Ranges {
     }
 }
 
+/// Indices from 0 on that are no constants for the compiler, so that code which they alone tell apart is shared. Barriers end command
+/// buffers, so that their place is the beginning of a function.
+pub(super) fn opaque_indices(b: &mut Builder, count: usize) -> Vec<Value> {
+    let opaque = |index: usize| {
+        let index = b.index(i64::try_from(index).unwrap_or(i64::MAX));
+        b.opaque(index)
+    };
+    (0..count).map(opaque).collect()
+}
+
 fn index_of(b: &mut Builder, extent: Extent) -> Value {
     match extent {
         Extent::Constant(number) => b.index(number),
@@ -59,12 +71,13 @@ fn tensor_of(b: &mut Builder, numbers: &[Value]) -> Value {
 
 impl Batch {
     pub(super) fn new(b: &mut Builder, places: Vec<Place>) -> Batch {
+        let rows = opaque_indices(b, places.len());
         let slots: Vec<Value> = places.iter().map(|place| place.slot).collect();
         let all: Vec<[Extent; 2]> = places.iter().map(|place| place.attended(None)).collect();
         let local: Option<Vec<[Extent; 2]>> =
             places.iter().map(|place| place.local.map(|local| place.attended(Some(local)))).collect();
         let (slots, all) = (tensor_of(b, &slots), Ranges::new(b, &all));
-        Batch { places, slots, all, local: local.map(|local| Ranges::new(b, &local)) }
+        Batch { places, rows, slots, all, local: local.map(|local| Ranges::new(b, &local)) }
     }
 
     fn ranges(&self, keys: &Attended<'_>) -> &Ranges {
@@ -82,11 +95,8 @@ impl Batch {
     ) -> Value {
         let mut cached = keys.load(b);
         for (part, x) in [(Part::Keys, own_keys), (Part::Values, own_values)] {
-            for (index, place) in self.places.iter().enumerate() {
-                // No constant for the compiler, so that all rows share their kernels.
-                let row = b.index(i64::try_from(index).unwrap_or(i64::MAX));
-                let row = b.opaque(row);
-                let own = row_of(b, row, x);
+            for (place, row) in self.places.iter().zip(&self.rows) {
+                let own = row_of(b, *row, x);
                 cached = keys.with(b, place, (part, own), cached);
             }
         }

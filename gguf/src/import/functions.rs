@@ -6,7 +6,7 @@ use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Local, Place};
-use super::batch::Batch;
+use super::batch::{Batch, opaque_indices};
 use super::config::Config;
 use super::layer::{Call, Layer, Places};
 use super::norm::{rms_norm, scaled, soft_capped};
@@ -154,8 +154,15 @@ impl Model<'_> {
         (positions, slots): (&[Value], &[Value]),
     ) -> Value {
         let config = self.config;
-        let places: Vec<Place> =
-            positions.iter().zip(slots).map(|(at, slot)| self.place(b, rows, *at, *slot)).collect();
+        let places = self.places(b, rows, (positions, slots));
+        let indices = opaque_indices(b, self.layers.len());
+        let (positions, places) = match (&places[..], rows) {
+            ([place], Rows::One | Rows::Many(_)) => (Positions::From(place.first), Places::Adjacent(*place)),
+            _ => {
+                let positions = b.from_elements(positions, &[positions.len() as u64]);
+                (Positions::Each(positions), Places::Batch(Batch::new(b, places)))
+            }
+        };
         b.set_location(Some("embedding"));
         let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
         let call = self.call(b, rows, (positions, places));
@@ -163,8 +170,8 @@ impl Model<'_> {
             Rows::One | Rows::Few(_) => self.layers.iter().map(Cow::Borrowed).collect(),
             Rows::Many(_) => self.layers.iter().map(|layer| Cow::Owned(layer.opened(b))).collect(),
         };
-        for layer in &layers {
-            x = layer.apply(b, &call, x);
+        for (layer, index) in layers.iter().zip(indices) {
+            x = layer.apply(b, &call, index, x);
         }
         b.set_location(Some("output"));
         let last = match rows {
@@ -193,15 +200,8 @@ impl Model<'_> {
     }
 
     /// Computes what all layers share.
-    fn call(&self, b: &mut Builder, rows: Rows, (positions, places): (&[Value], Vec<Place>)) -> Call<'_> {
+    fn call(&self, b: &mut Builder, rows: Rows, (positions, places): (Positions, Places)) -> Call<'_> {
         let config = self.config;
-        let (positions, places) = match (&places[..], rows) {
-            ([place], Rows::One | Rows::Many(_)) => (Positions::From(place.first), Places::Adjacent(*place)),
-            _ => {
-                let positions = b.from_elements(positions, &[positions.len() as u64]);
-                (Positions::Each(positions), Places::Batch(Batch::new(b, places)))
-            }
-        };
         let mut angles = |frequencies| {
             let pairs = config.architecture.pairs;
             Angles::new(b, (frequencies, pairs), (rows, positions), self.rotary_divisors.as_ref())
@@ -212,25 +212,46 @@ impl Model<'_> {
         Call { config, cache: &self.cache, rows, places, angles: all, local_angles: local }
     }
 
-    /// Checks that the rows of a call, or one of a few, are in the cache.
-    fn place(&self, b: &mut Builder, rows: Rows, position: Value, slot: Value) -> Place {
+    /// Finds where the rows of a call are in the cache: all of them, or each of a few.
+    fn places(&self, b: &mut Builder, rows: Rows, (positions, slots): (&[Value], &[Value])) -> Vec<Place> {
+        let index = |b: &mut Builder, values: &[Value]| -> Vec<Value> {
+            values.iter().map(|value| b.index_cast(*value, Element::Index)).collect()
+        };
+        let (positions, slots) = (index(b, positions), index(b, slots));
+        let count = if let Rows::Few(_) = rows { b.index(1) } else { rows.count(b) };
+        self.check(b, count, &positions, &slots);
+        let window = self.config.window.as_ref().map(|window| window.size);
+        let window = window.filter(|window| *window < self.config.context);
+        let place = |(position, slot): (Value, Value)| {
+            let end = b.addi(position, count);
+            let local = window.map(|window| Local::new(b, window, [position, end]));
+            Place { slot, first: position, end, local }
+        };
+        positions.into_iter().zip(slots).map(place).collect()
+    }
+
+    /// Checks that `count` rows at each of the positions of slots are in the cache. There is one check for all of a kind: each is an exit of the
+    /// function, which releases all weights.
+    fn check(&self, b: &mut Builder, count: Value, positions: &[Value], slots: &[Value]) {
         let config = self.config;
-        let (position, slot) = (b.index_cast(position, Element::Index), b.index_cast(slot, Element::Index));
-        let rows = if let Rows::Few(_) = rows { Rows::One } else { rows };
-        let count = rows.count(b);
-        let [zero, context, slots] = [0, config.context, config.slots].map(|number| b.index(number));
-        let is_slot = b.cmpi(IntPredicate::UnsignedLess, slot, slots);
-        b.assert(is_slot, &format!("the slot is not below {}", config.slots));
-        let is_position = b.cmpi(IntPredicate::UnsignedLessEqual, position, context);
-        b.assert(is_position, &format!("the position is not one of {}", config.context));
-        let left = b.subi(context, position);
-        let fits = b.cmpi(IntPredicate::UnsignedLessEqual, count, left);
-        b.assert(fits, &format!("the tokens do not fit into the context of {} positions", config.context));
+        let [zero, context, slot_count] = [0, config.context, config.slots].map(|number| b.index(number));
+        let all = |b: &mut Builder, values: &[Value], holds: &dyn Fn(&mut Builder, Value) -> Value, message: &str| {
+            let conditions: Vec<Value> = values.iter().map(|value| holds(b, *value)).collect();
+            let condition = conditions.into_iter().reduce(|one, other| b.andi(one, other));
+            if let Some(condition) = condition {
+                b.assert(condition, message);
+            }
+        };
+        let is_slot = |b: &mut Builder, slot: Value| b.cmpi(IntPredicate::UnsignedLess, slot, slot_count);
+        all(b, slots, &is_slot, &format!("the slot is not below {}", config.slots));
+        let is_position = |b: &mut Builder, at: Value| b.cmpi(IntPredicate::UnsignedLessEqual, at, context);
+        all(b, positions, &is_position, &format!("the position is not one of {}", config.context));
+        let fits = |b: &mut Builder, at: Value| {
+            let left = b.subi(context, at);
+            b.cmpi(IntPredicate::UnsignedLessEqual, count, left)
+        };
+        all(b, positions, &fits, &format!("the tokens do not fit into the context of {} positions", config.context));
         let is_some = b.cmpi(IntPredicate::SignedLess, zero, count);
         b.assert(is_some, "there are no tokens");
-        let end = b.addi(position, count);
-        let window = config.window.as_ref().map(|window| window.size).filter(|window| *window < config.context);
-        let local = window.map(|window| Local::new(b, window, [position, end]));
-        Place { rows, slot, first: position, end, local }
     }
 }

@@ -129,8 +129,8 @@ impl Layer {
         layer
     }
 
-    /// Computes the next vectors of the tokens, `[rows, width]`.
-    pub(super) fn apply(&self, b: &mut Builder, call: &Call<'_>, x: Value) -> Value {
+    /// Computes the next vectors of the tokens, `[rows, width]`. `layer` is the index of the layer, of type `index`.
+    pub(super) fn apply(&self, b: &mut Builder, call: &Call<'_>, layer: Value, x: Value) -> Value {
         let (config, rows) = (call.config, call.rows);
         b.set_location(Some(&format!("blk.{}", self.index)));
         let before = |b: &mut Builder, x: Value, norm: &Option<Vector>| {
@@ -138,9 +138,7 @@ impl Layer {
         };
         let normalised = before(b, x, &self.attention_norm);
         let heads = self.queries(b, call, normalised);
-        // No constant for the compiler, so that all layers share their kernels.
-        let layer = b.index(self.index);
-        let keys = Attended { cache: call.cache, layer: b.opaque(layer), is_local: self.is_local };
+        let keys = Attended { cache: call.cache, layer, is_local: self.is_local };
         let attended = match &call.places {
             Places::Adjacent(place) => attend(b, config, place, heads, &keys),
             Places::Batch(batch) => batch.attend(b, config, heads, &keys),

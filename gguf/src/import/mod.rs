@@ -6,8 +6,10 @@
 //! |---|---|---|
 //! | `prefill` | tokens `[?] i32`, the position of the first one `i32`, the slot `i32` | logits of the token behind the last one `[V] f32` |
 //! | `decode` | a token `i32`, its position `i32`, the slot `i32` | logits of the token behind it `[V] f32` |
+//! | `decode_batch` | tokens `[B] i32`, `B` positions `i32`, `B` slots `i32` | logits of the tokens behind them `[B, V] f32` |
 //!
-//! The attributes `incarnate.context` and `incarnate.slots` of the functions state the numbers of positions and of slots.
+//! The attributes `incarnate.context` and `incarnate.slots` of the functions state the numbers of positions and of slots; `incarnate.batch` of
+//! `decode_batch`, which modules for VMVX with several slots have, states `B`. Two steps of a batch that are the same count once.
 //!
 //! A slot holds the keys and values of a conversation, which are state of the module. Memory of a slot is used as far as positions are:
 //! nothing is written behind them.
