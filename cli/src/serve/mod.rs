@@ -19,5 +19,7 @@ mod scheduler;
 pub(super) mod server;
 #[cfg(all(test, feature = "serve"))]
 mod tests;
+#[cfg(feature = "serve")]
+mod token_texts;
 
 pub(super) use options::ServeOptions;

@@ -13,17 +13,19 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use incarnate_runtime::Error;
 use incarnate_text::generation::{check_prompt, prompt};
-use incarnate_text::{ChatTemplate, Sampler, Tokenizer};
+use incarnate_text::{ChatTemplate, Constraint, ConstraintCompiler, Sampler, Tokenizer};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_blocking;
 
 use super::api_error::ApiError;
 use super::events::Events;
 use super::metrics::Metrics;
-use super::requests::{Beginning, ChatRequest, Common, CompletionRequest};
+use super::requests::{Beginning, ChatRequest, Common, CompletionRequest, Form};
 use super::responses::{Head, Kind};
 use super::scheduler::{Job, Part};
+use super::token_texts::TokenTexts;
 
 /// What requests share.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Service {
     pub(super) tokenizer: Arc<Tokenizer>,
     /// None for models without a chat template.
     pub(super) template: Option<ChatTemplate>,
+    /// Created with the first request that needs it. Schemas are compiled one at a time.
+    pub(super) constraints: Mutex<Option<Arc<ConstraintCompiler>>>,
     pub(super) model: String,
     pub(super) context: usize,
     pub(super) metrics: Arc<Metrics>,
@@ -144,19 +148,43 @@ impl Service {
         let stop = common.stop()?;
         let field = if kind == Kind::Chat { "messages" } else { "prompt" };
         check_prompt(prompt.len(), self.context).map_err(|error| ApiError::invalid(field, error.message()))?;
+        let log_probabilities = common.log_probabilities(kind)?;
+        let constraint = match common.form()? {
+            Some(form) => Some(self.constraint(form).await?),
+            None => None,
+        };
         let (parts, receiver) = unbounded_channel();
         let limit = common.limit().unwrap_or(self.context);
-        self.submit(Job { prompt, sampler: Sampler::new(sampling), stop, limit, parts })?;
+        let sampler = Sampler::new(sampling);
+        self.submit(Job { prompt, sampler, stop, limit, constraint, log_probabilities, parts })?;
         let prefix = if kind == Kind::Chat { "chatcmpl" } else { "cmpl" };
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let id = format!("{prefix}-{:x}-{number:x}", self.created);
-        let head = Head { kind, id, created: time.as_secs(), model: self.model.clone() };
+        let token_texts = log_probabilities.map(|_| TokenTexts::new(Arc::clone(&self.tokenizer)));
+        let head = Head { kind, id, created: time.as_secs(), model: self.model.clone(), token_texts };
         if common.is_stream() {
             let includes_usage = common.stream_options.as_ref().is_some_and(|options| options.include_usage);
             let events = Events::new(head, receiver, includes_usage);
             return Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response());
         }
-        whole(&head, receiver).await
+        whole(head, receiver).await
+    }
+
+    /// Compiles what an answer follows.
+    async fn constraint(&self, form: Form) -> Result<Constraint, ApiError> {
+        let mut compiler = self.constraints.lock().await;
+        let (known, tokenizer) = (compiler.clone(), Arc::clone(&self.tokenizer));
+        let compiled = spawn_blocking(move || {
+            let compiler = known.map_or_else(|| ConstraintCompiler::new(&tokenizer).map(Arc::new), Ok)?;
+            let constraint = match form {
+                Form::Object => compiler.json_object(),
+                Form::Schema(schema) => compiler.json_schema(&schema),
+            };
+            Ok::<_, Error>((compiler, constraint))
+        });
+        let (created, constraint) = compiled.await.map_err(|_| ApiError::ending())??;
+        *compiler = Some(created);
+        constraint.map_err(|error| ApiError::invalid("response_format", error.to_string()))
     }
 
     fn submit(&self, job: Job) -> Result<(), ApiError> {
@@ -174,12 +202,17 @@ impl Service {
 }
 
 /// Waits for the end of an answer.
-async fn whole(head: &Head, mut parts: UnboundedReceiver<Part>) -> Answered {
-    let mut text = String::new();
+async fn whole(mut head: Head, mut parts: UnboundedReceiver<Part>) -> Answered {
+    let (mut text, mut log_probabilities) = (String::new(), Vec::new());
     loop {
         match parts.recv().await {
-            Some(Part::Text(part)) => text.push_str(&part),
-            Some(Part::End(generated)) => return Ok(Json(head.whole(&text, &generated)).into_response()),
+            Some(Part::Text(part, probabilities)) => {
+                text.push_str(&part);
+                log_probabilities.extend(probabilities);
+            }
+            Some(Part::End(generated)) => {
+                return Ok(Json(head.whole(&text, &log_probabilities, &generated)).into_response());
+            }
             Some(Part::Failed(error)) => return Err(error.into()),
             None => return Err(ApiError::ending()),
         }

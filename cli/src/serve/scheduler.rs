@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use incarnate_runtime::Error;
-use incarnate_text::{Answer, Conversation, Generated, Generation, LanguageModel, Sampler, StopTexts, Tokenizer};
+use incarnate_text::{
+    Answer, Constraint, Conversation, Generated, Generation, LanguageModel, LogProbabilities, Sampler, StopTexts,
+    Tokenizer,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::metrics::Metrics;
@@ -17,6 +20,10 @@ pub(super) struct Job {
     pub(super) stop: StopTexts,
     /// The most tokens of the text.
     pub(super) limit: usize,
+    /// What the text follows.
+    pub(super) constraint: Option<Constraint>,
+    /// How many of the likeliest tokens are listed for each token of the text, if the client asked for log probabilities.
+    pub(super) log_probabilities: Option<usize>,
     /// Takes the text. A client that leaves closes it. At most `limit` parts are in it.
     pub(super) parts: UnboundedSender<Part>,
 }
@@ -24,8 +31,8 @@ pub(super) struct Job {
 /// A part of an answer.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Whole characters.
-    Text(String),
+    /// Whole characters, or none, and the token that was drawn for them, if the client asked for log probabilities.
+    Text(String, Option<LogProbabilities>),
     /// The answer has ended.
     End(Generated),
     /// The model failed.
@@ -77,9 +84,10 @@ fn admit<'a>(
     let free = slots.iter_mut().filter(|slot| slot.answer.is_none());
     let best = free.max_by_key(|slot| (slot.conversation.known(&job.prompt), core::cmp::Reverse(slot.used)));
     let Some(slot) = best else { return };
-    let Job { prompt, sampler, stop, limit, parts } = job;
+    let Job { prompt, sampler, stop, limit, constraint, log_probabilities, parts } = job;
     slot.used = clock;
-    match slot.conversation.begin(context, prompt, Generation { tokenizer, sampler, stop, limit }) {
+    let generation = Generation { tokenizer, sampler, stop, limit, constraint, log_probabilities };
+    match slot.conversation.begin(context, prompt, generation) {
         Ok(answer) => {
             metrics.active.add(1);
             slot.answer = Some((answer, parts));
@@ -103,11 +111,12 @@ fn step(model: &mut impl LanguageModel, slot: &mut Slot<'_>, metrics: &Metrics) 
         return;
     }
     // Sending fails where the client has left, which the next step finds.
-    match model.logits(conversation.slot(), answer.pending(conversation), conversation.tokens().len()) {
-        Ok(logits) => {
-            let text = answer.advance(conversation, logits);
-            if !text.is_empty() {
-                let _ = parts.send(Part::Text(text));
+    let logits = model.logits(conversation.slot(), answer.pending(conversation), conversation.tokens().len());
+    match logits.and_then(|logits| answer.advance(conversation, logits)) {
+        Ok(text) => {
+            let log_probabilities = answer.log_probabilities().cloned();
+            if !text.is_empty() || log_probabilities.is_some() {
+                let _ = parts.send(Part::Text(text, log_probabilities));
             }
             match answer.finish() {
                 None => {

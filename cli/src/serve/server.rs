@@ -12,6 +12,7 @@ use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_text::{ChatTemplate, LanguageModel, Tokenizer};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use super::ServeOptions;
 use super::routes::{Service, router};
@@ -82,6 +83,7 @@ pub(super) async fn answer(
         jobs,
         tokenizer: Arc::clone(&tokenizer),
         template,
+        constraints: Mutex::default(),
         model: name,
         context: model.context(),
         metrics: Arc::clone(&metrics),

@@ -228,6 +228,12 @@ fn wrong_requests_are_refused_in_a_line() {
         (chat, json!({"messages": message("a"), "n": 2}), 400, "'n' is not supported"),
         (chat, json!({"messages": message("a"), "tools": [{}]}), 400, "'tools' is not supported"),
         (chat, json!({"messages": message("a"), "max_tokens": -3}), 400, "integer `-3`"),
+        (chat, json!({"messages": message("a"), "top_logprobs": 3}), 400, "needs 'logprobs'"),
+        (chat, json!({"messages": message("a"), "logprobs": 3}), 400, "neither true nor false"),
+        (chat, json!({"messages": message("a"), "logprobs": true, "top_logprobs": 21}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": 21}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": true}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": 1, "top_logprobs": 1}), 400, "a field of messages"),
         (
             chat,
             json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
@@ -254,6 +260,79 @@ fn wrong_requests_are_refused_in_a_line() {
     assert_eq!(server.send("GET", "/v1/models/letters", "").0, 200);
     assert_eq!(server.send("GET", "/v1/models/other", "").0, 404);
     assert!(server.send("GET", "/v1/models", "").1.contains(r#""id":"letters""#));
+}
+
+/// The letters of the alphabet as `true` or `false`.
+#[test]
+fn answers_follow_a_schema() {
+    let server = Server::start(Alphabet::new(2), 4);
+    let ask = |format: Value| {
+        let body = json!({"messages": message("a"), "temperature": 0, "response_format": format});
+        let (status, answer) = server.post("/v1/chat/completions", &body);
+        let text =
+            if status == 200 { &answer["choices"][0]["message"]["content"] } else { &answer["error"]["message"] };
+        (status, text.as_str().unwrap().to_owned(), answer["choices"][0]["finish_reason"].clone())
+    };
+    let of = |schema: Value| {
+        ask(json!({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": schema}}))
+    };
+    for _ in 0..2 {
+        let (status, text, finish) = of(json!({"type": "boolean"}));
+        assert!(status == 200 && ["true", "false"].contains(&&*text), "{text}");
+        assert_eq!(finish, "stop");
+    }
+    assert_eq!(of(json!({"const": null})).1, "null");
+    assert_eq!(ask(json!({"type": "text"})).0, 200);
+    let deep = (0..100).fold(json!({}), |schema, _| json!({"type": "array", "items": schema}));
+    for (answer, why) in [
+        // No token of the model has a bracket.
+        (ask(json!({"type": "json_object"})), "no token of the model"),
+        (of(deep), "no token of the model"),
+        (of(json!({"type": "integer", "multipleOf": 99_999_989})), "the least common multiple"),
+        (of(json!({"not": {}})), "not"),
+        (ask(json!({"type": "json_schema"})), "has no 'schema'"),
+        (ask(json!({"type": "xml"})), "the type 'xml' is not supported"),
+    ] {
+        assert!(answer.0 == 400 && answer.1.contains(why) && !answer.1.contains('\n'), "{answer:?}");
+    }
+}
+
+#[test]
+fn tokens_have_log_probabilities() {
+    let server = Server::start(Alphabet::new(1), 4);
+    let mut body = json!({"messages": message("a"), "temperature": 1.5, "seed": 1, "max_tokens": 3, "logprobs": true, "top_logprobs": 2});
+    let (status, answer) = server.post("/v1/chat/completions", &body);
+    let content = answer["choices"][0]["logprobs"]["content"].as_array().unwrap();
+    assert_eq!((status, content.len()), (200, 3), "{answer}");
+    let text: String = content.iter().map(|one| one["token"].as_str().unwrap()).collect();
+    assert_eq!(answer["choices"][0]["message"]["content"], text);
+    for one in content {
+        let (token, likeliest) = (one["token"].as_str().unwrap(), one["top_logprobs"].as_array().unwrap());
+        assert_eq!((one["bytes"].clone(), likeliest.len()), (json!(token.as_bytes()), 2));
+        // The model is almost certain; its other logits are equal, and the first one is that of a control token.
+        assert_eq!((&likeliest[0]["token"], &likeliest[0]["logprob"]), (&one["token"], &one["logprob"]));
+        assert_eq!((&likeliest[1]["token"], &likeliest[1]["bytes"]), (&json!("<unk>"), &Value::Null));
+        assert!(likeliest[0]["logprob"].as_f64().unwrap().abs() < 1e-6);
+        assert!((likeliest[1]["logprob"].as_f64().unwrap() + 100.0).abs() < 1e-3);
+    }
+    // The same in parts.
+    body["stream"] = json!(true);
+    let (_, events) = server.send("POST", "/v1/chat/completions", &body.to_string());
+    let parts = events.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let streamed: Vec<Value> = parts
+        .flat_map(|part| part["choices"][0]["logprobs"]["content"].as_array().cloned().unwrap_or_default())
+        .collect();
+    assert_eq!(&streamed, content);
+    // A text has them in lists.
+    let body = json!({"prompt": "he", "temperature": 0, "max_tokens": 3, "logprobs": 1});
+    let (_, answer) = server.post("/v1/completions", &body);
+    let logprobs = &answer["choices"][0]["logprobs"];
+    let tokens: String = logprobs["tokens"].as_array().unwrap().iter().map(|token| token.as_str().unwrap()).collect();
+    assert_eq!((&answer["choices"][0]["text"], &logprobs["text_offset"]), (&json!(tokens), &json!([0, 1, 2])));
+    let first = tokens.get(..1).unwrap();
+    assert_eq!(logprobs["top_logprobs"][0][first], logprobs["token_logprobs"][0]);
+    let (_, answer) = server.post("/v1/completions", &json!({"prompt": "he", "max_tokens": 1}));
+    assert_eq!(answer["choices"][0]["logprobs"], Value::Null);
 }
 
 #[test]

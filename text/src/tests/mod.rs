@@ -1,7 +1,9 @@
 //! Tests of the crate, and the files that they read.
 
+mod constraint;
 mod damaged;
 mod generation;
+mod probabilities;
 mod sampling;
 mod stop;
 mod template;
