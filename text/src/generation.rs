@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 
 use incarnate_bytecode::{Error, Result};
 
-use crate::{ChatTemplate, Constraint, Decoder, LogProbabilities, Message, Sampler, StopTexts, Tokenizer};
+use crate::{ChatTemplate, Constraint, Decoder, LogProbabilities, Message, Pooling, Sampler, StopTexts, Tokenizer};
 
 /// The arithmetic of a language model with a cache of keys and values.
 pub trait LanguageModel {
@@ -23,10 +23,24 @@ pub trait LanguageModel {
     /// # Errors
     /// Errors of the model.
     fn logits(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<&mut [f32]>;
+
+    /// Returns how [`LanguageModel::embed`] pools the vectors of tokens; `None` for a model without embeddings.
+    fn pooling(&self) -> Option<Pooling> {
+        None
+    }
+
+    /// Computes the sum of the vectors of `tokens`, or the last one ([`LanguageModel::pooling`]). Keys and values are those of
+    /// [`LanguageModel::logits`].
+    ///
+    /// # Errors
+    /// Errors of the model; UNIMPLEMENTED for one without embeddings.
+    fn embed(&mut self, _slot: usize, _tokens: &[u32], _position: usize) -> Result<Vec<f32>> {
+        Err(Error::unimplemented("the model has no embeddings"))
+    }
 }
 
 /// Tokens that a model reads at a time: the memory of attention grows with them.
-const READ_AT_A_TIME: usize = 256;
+pub(crate) const READ_AT_A_TIME: usize = 256;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +73,8 @@ pub struct Generated {
 /// The tokens of a slot of a model, whose keys and values the model keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
-    slot: usize,
-    tokens: Vec<u32>,
+    pub(crate) slot: usize,
+    pub(crate) tokens: Vec<u32>,
 }
 
 /// How a text is generated. The sampler is borrowed or owned.

@@ -28,6 +28,7 @@
 //! ```
 
 mod constraint;
+pub mod embedding;
 pub mod generation;
 mod metadata;
 mod probabilities;
@@ -37,6 +38,7 @@ pub mod template;
 pub mod tokenizer;
 
 pub use constraint::{Constraint, ConstraintCompiler};
+pub use embedding::{Embedding, Pooling};
 pub use generation::{Answer, Conversation, Finish, Generated, Generation, LanguageModel};
 pub use probabilities::{LogProbabilities, LogProbability};
 pub use sampling::{Sampler, SamplerOptions};

@@ -2,7 +2,7 @@
 
 use incarnate_runtime::session::{Function, Session, SessionBuilder, Tensor};
 use incarnate_runtime::{Error, Result, ResultExt as _};
-use incarnate_text::LanguageModel;
+use incarnate_text::{LanguageModel, Pooling};
 
 use super::source::ModelSource;
 use crate::program::AddModules;
@@ -10,6 +10,8 @@ use crate::program::AddModules;
 /// The attributes of functions that state the number of positions, and that of slots.
 const CONTEXT: &str = "incarnate.context";
 const SLOTS: &str = "incarnate.slots";
+/// The attribute of the function `embed`.
+const POOLING: &str = "incarnate.pooling";
 
 /// A module whose functions are those that incarnate-gguf imports.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct ModuleModel {
     session: Session,
     prefill: Function,
     decode: Function,
+    embed: Option<(Function, Pooling)>,
     context: usize,
     slots: usize,
     logits: Vec<f32>,
@@ -37,7 +40,21 @@ impl ModuleModel {
             number.ok_or_else(|| Error::not_found(format!("the function @decode does not state its {name}")))
         };
         let (context, slots) = (stated(CONTEXT)?, stated(SLOTS)?);
-        Ok(ModuleModel { session, prefill, decode, context, slots, logits: Vec::new() })
+        // Modules have this function where it was asked for.
+        let embed = session.function("embed").ok().and_then(|embed| {
+            let pooling = match embed.vm_function().attribute(POOLING)? {
+                "mean" => Pooling::Mean,
+                "last" => Pooling::Last,
+                _ => return None,
+            };
+            Some((embed, pooling))
+        });
+        Ok(ModuleModel { session, prefill, decode, embed, context, slots, logits: Vec::new() })
+    }
+
+    fn tokens(&self, tokens: &[u32]) -> Result<Tensor<i32>> {
+        let tokens = tokens.iter().map(|token| number(*token)).collect::<Result<Vec<i32>>>()?;
+        Tensor::new(&self.session, &[tokens.len() as u64], &tokens)
     }
 }
 
@@ -59,13 +76,26 @@ impl LanguageModel for ModuleModel {
         let logits: Tensor<f32> = match tokens {
             [token] => self.decode.call((number(*token)?, position, slot))?,
             _ => {
-                let tokens = tokens.iter().map(|token| number(*token)).collect::<Result<Vec<i32>>>()?;
-                let tokens = Tensor::new(&self.session, &[tokens.len() as u64], &tokens)?;
+                let tokens = self.tokens(tokens)?;
                 self.prefill.call((&tokens, position, slot))?
             }
         };
         self.logits.resize(logits.len(), 0.0);
         logits.read(&mut self.logits)?;
         Ok(&mut self.logits)
+    }
+
+    fn pooling(&self) -> Option<Pooling> {
+        self.embed.as_ref().map(|(_, pooling)| *pooling)
+    }
+
+    fn embed(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<Vec<f32>> {
+        let (position, slot, tokens) = (number(position)?, number(slot)?, self.tokens(tokens)?);
+        let (embed, _) =
+            self.embed.as_mut().ok_or_else(|| Error::unimplemented("the module has no function @embed"))?;
+        let embedding: Tensor<f32> = embed.call((&tokens, position, slot))?;
+        let mut vector = vec![0.0; embedding.len()];
+        embedding.read(&mut vector)?;
+        Ok(vector)
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(feature = "serve")]
 mod api_error;
 #[cfg(feature = "serve")]
+mod embeddings;
+#[cfg(feature = "serve")]
 mod events;
 #[cfg(feature = "serve")]
 mod metrics;

@@ -12,6 +12,8 @@ use super::responses::Kind;
 const MOST_STOP_TEXTS: usize = 16;
 /// The most tokens whose log probabilities are listed. Source: OpenAI's reference of chat completions.
 const MOST_LIKELIEST: usize = 20;
+/// The most texts of a request for embeddings. Source: OpenAI's reference of embeddings.
+const MOST_EMBEDDED_TEXTS: usize = 2048;
 
 /// One of something, or several.
 #[derive(Debug, Deserialize)]
@@ -114,6 +116,27 @@ struct NamedSchema {
     schema: Option<Value>,
 }
 
+/// The body of a request for embeddings (`/v1/embeddings`).
+#[derive(Debug, Deserialize)]
+pub(super) struct EmbeddingRequest {
+    pub(super) model: Option<String>,
+    input: Prompt,
+    #[serde(default)]
+    pub(super) encoding_format: VectorFormat,
+    dimensions: Option<u64>,
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum VectorFormat {
+    /// A list of numbers.
+    #[default]
+    Float,
+    /// Numbers of 32 bits, the lowest byte first, in base64.
+    Base64,
+}
+
 /// What a text follows.
 #[derive(Debug, PartialEq)]
 pub(super) enum Form {
@@ -137,6 +160,31 @@ impl ChatRequest {
             return Err(ApiError::invalid("messages", "there are no messages"));
         }
         self.messages.iter().map(RequestMessage::message).collect()
+    }
+}
+
+impl EmbeddingRequest {
+    /// Returns the texts.
+    pub(super) fn texts(self) -> Result<Vec<Beginning>, ApiError> {
+        if self.dimensions.is_some() {
+            return Err(ApiError::invalid(
+                "dimensions",
+                "'dimensions' is not supported: embeddings have the length of the model's",
+            ));
+        }
+        let texts: Vec<Beginning> = match self.input {
+            Prompt::Text(text) => vec![Beginning::Text(text)],
+            Prompt::Tokens(tokens) => vec![Beginning::Tokens(tokens)],
+            Prompt::Texts(texts) => texts.into_iter().map(Beginning::Text).collect(),
+            Prompt::ListsOfTokens(lists) => lists.into_iter().map(Beginning::Tokens).collect(),
+        };
+        match (1..=MOST_EMBEDDED_TEXTS).contains(&texts.len()) {
+            true => Ok(texts),
+            false => Err(ApiError::invalid(
+                "input",
+                format!("there are {} texts, and not 1 to {MOST_EMBEDDED_TEXTS}", texts.len()),
+            )),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use incarnate_runtime::Error;
+use incarnate_text::embedding::check_text;
 use incarnate_text::generation::{check_prompt, prompt};
 use incarnate_text::{ChatTemplate, Constraint, ConstraintCompiler, Sampler, Tokenizer};
 use serde_json::{Value, json};
@@ -20,11 +21,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_blocking;
 
 use super::api_error::ApiError;
+use super::embeddings::{EmbeddingJob, answer};
 use super::events::Events;
 use super::metrics::Metrics;
-use super::requests::{Beginning, ChatRequest, Common, CompletionRequest, Form};
+use super::requests::{Beginning, ChatRequest, Common, CompletionRequest, EmbeddingRequest, Form};
 use super::responses::{Head, Kind};
-use super::scheduler::{Job, Part};
+use super::scheduler::{Job, Part, TextJob};
 use super::token_texts::TokenTexts;
 
 /// What requests share.
@@ -38,6 +40,7 @@ pub(super) struct Service {
     pub(super) constraints: Mutex<Option<Arc<ConstraintCompiler>>>,
     pub(super) model: String,
     pub(super) context: usize,
+    pub(super) has_embeddings: bool,
     pub(super) metrics: Arc<Metrics>,
     /// Seconds since 1970.
     pub(super) created: u64,
@@ -57,6 +60,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .route("/v1/models/{*name}", get(model))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
+        .route("/v1/embeddings", post(embeddings))
         .fallback(unknown)
         .with_state(service)
 }
@@ -70,7 +74,9 @@ async fn metrics(State(service): Shared) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    ApiError::not_found("there is no such route: /v1/models, /v1/chat/completions, /v1/completions, /health, /metrics")
+    ApiError::not_found(
+        "there is no such route: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings, /health, /metrics",
+    )
 }
 
 async fn models(State(service): Shared) -> Json<Value> {
@@ -103,9 +109,35 @@ async fn completion(State(service): Shared, body: Body<CompletionRequest>) -> An
     let Json(mut request) = body?;
     let beginning = request.beginning()?;
     let shared = Arc::clone(&service);
-    let tokens = spawn_blocking(move || shared.tokens(beginning));
+    let tokens = spawn_blocking(move || shared.tokens("prompt", beginning));
     let tokens = tokens.await.map_err(|_| ApiError::ending())??;
     service.answer(Kind::Completion, &request.common, tokens).await
+}
+
+async fn embeddings(State(service): Shared, body: Body<EmbeddingRequest>) -> Answered {
+    let Json(request) = body?;
+    service.check_model(request.model.as_deref())?;
+    if !service.has_embeddings {
+        let why = "the model's program has no embeddings: compile it with --embeddings";
+        return Err(Error::unimplemented(why).into());
+    }
+    let format = request.encoding_format;
+    let texts = request.texts()?;
+    let shared = Arc::clone(&service);
+    let texts = spawn_blocking(move || {
+        let tokens = |text| shared.tokens("input", text);
+        texts.into_iter().map(tokens).collect::<Result<Vec<Vec<u32>>, ApiError>>()
+    });
+    let texts = texts.await.map_err(|_| ApiError::ending())??;
+    let mut count = 0;
+    for text in &texts {
+        check_text(text.len(), service.context).map_err(|error| ApiError::invalid("input", error.message()))?;
+        count += text.len();
+    }
+    let (job, vectors) = EmbeddingJob::new(texts);
+    service.submit(Job::Embeddings(job))?;
+    let vectors = vectors.await.map_err(|_| ApiError::ending())??;
+    Ok(Json(answer(&service.model, &vectors, format, count)).into_response())
 }
 
 fn now() -> std::time::Duration {
@@ -127,13 +159,13 @@ impl Service {
         }
     }
 
-    fn tokens(&self, beginning: Beginning) -> Result<Vec<u32>, ApiError> {
+    fn tokens(&self, field: &'static str, beginning: Beginning) -> Result<Vec<u32>, ApiError> {
         match beginning {
             Beginning::Text(text) => Ok(self.tokenizer.encode_first(&text)),
             Beginning::Tokens(tokens) => {
                 let count = self.tokenizer.token_count();
                 match tokens.iter().find(|token| **token as usize >= count) {
-                    Some(token) => Err(ApiError::invalid("prompt", format!("{token} is none of the {count} tokens"))),
+                    Some(token) => Err(ApiError::invalid(field, format!("{token} is none of the {count} tokens"))),
                     None => Ok(tokens),
                 }
             }
@@ -156,7 +188,7 @@ impl Service {
         let (parts, receiver) = unbounded_channel();
         let limit = common.limit().unwrap_or(self.context);
         let sampler = Sampler::new(sampling);
-        self.submit(Job { prompt, sampler, stop, limit, constraint, log_probabilities, parts })?;
+        self.submit(Job::Text(TextJob { prompt, sampler, stop, limit, constraint, log_probabilities, parts }))?;
         let prefix = if kind == Kind::Chat { "chatcmpl" } else { "cmpl" };
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let id = format!("{prefix}-{:x}-{number:x}", self.created);

@@ -86,6 +86,7 @@ pub(super) async fn answer(
         constraints: Mutex::default(),
         model: name,
         context: model.context(),
+        has_embeddings: model.pooling().is_some(),
         metrics: Arc::clone(&metrics),
         created,
         count: AtomicU64::new(0),

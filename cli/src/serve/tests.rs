@@ -244,7 +244,8 @@ fn wrong_requests_are_refused_in_a_line() {
         ("/v1/completions", json!({"prompt": []}), 400, "0 "),
         ("/v1/completions", json!({"prompt": [1000]}), 400, "1000 is none of the 48 tokens"),
         ("/v1/completions", json!({"prompt": ["a", "b"]}), 400, "there are 2 prompts"),
-        ("/v1/embeddings", json!({"input": "a"}), 404, "no such route"),
+        ("/v1/embeddings", json!({"input": "a"}), 501, "compile it with --embeddings"),
+        ("/v1/audio", json!({}), 404, "no such route"),
     ] {
         let (given, answer) = server.post(path, &body);
         let text = answer["error"]["message"].as_str().unwrap();
@@ -367,12 +368,57 @@ fn a_failure_of_the_model_is_that_of_its_request() {
     assert_eq!(server.metric("requests_failed_total"), 2);
 }
 
+fn module_model() -> ModuleModel {
+    let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
+    ModuleModel::load(&ModelSource::find(Some(&fixture("model.gguf"))).unwrap(), "local-sync", &add_module).unwrap()
+}
+
+#[test]
+fn texts_have_embeddings() {
+    let server = Server::start(module_model(), 8);
+    let embed = |fields: Value| {
+        let (status, answer) = server.post("/v1/embeddings", &fields);
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let vector =
+        |value: &Value| value.as_array().unwrap().iter().map(|one| one.as_f64().unwrap() as f32).collect::<Vec<f32>>();
+    let answer = embed(json!({"input": ["the", "on it"], "model": "letters"}));
+    let vectors = [0, 1].map(|index| vector(&answer["data"][index]["embedding"]));
+    for vector in &vectors {
+        let length: f32 = vector.iter().map(|one| one * one).sum();
+        assert!(vector.len() == 256 && (length - 1.0).abs() < 1e-5, "{length}");
+    }
+    assert_ne!(vectors[0], vectors[1]);
+    assert_eq!((&answer["data"][1]["index"], &answer["object"]), (&json!(1), &json!("list")));
+    // One text, by its tokens, as bytes.
+    let tokens = texts().tokenizer.encode_first("on it");
+    assert_eq!(vector(&embed(json!({"input": tokens}))["data"][0]["embedding"]), vectors[1]);
+    let answer = embed(json!({"input": "on it", "encoding_format": "base64"}));
+    let bytes = data_encoding::BASE64.decode(answer["data"][0]["embedding"].as_str().unwrap().as_bytes()).unwrap();
+    let decoded = bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+    assert_eq!(decoded.collect::<Vec<f32>>(), vectors[1]);
+    assert_eq!(answer["usage"], json!({"prompt_tokens": tokens.len(), "total_tokens": tokens.len()}));
+    for (body, why) in [
+        (json!({"input": []}), "there are 0 texts"),
+        (json!({"input": [[]]}), "a text of 0 tokens"),
+        (json!({"input": [48]}), "48 is none of the 48 tokens"),
+        (json!({"input": "a ".repeat(100)}), "for a context of 64"),
+        (json!({"input": vec!["a"; 3000]}), "there are 3000 texts"),
+        (json!({"input": "a", "dimensions": 3}), "'dimensions' is not supported"),
+        (json!({"input": "a", "encoding_format": "hex"}), "hex"),
+    ] {
+        let (status, answer) = server.post("/v1/embeddings", &body);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && message.contains(why) && !message.contains('\n'), "{status} {message}");
+    }
+    assert_eq!((server.metric("requests_active"), server.metric("requests_waiting")), (0, 0));
+}
+
 /// Two conversations at a time have the texts that each has alone.
 #[test]
 fn conversations_of_a_module_do_not_mix() {
-    let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
-    let model = ModuleModel::load(&ModelSource::find(Some(&fixture("model.gguf"))).unwrap(), "local-sync", &add_module)
-        .unwrap();
+    let model = module_model();
     assert_eq!((model.context(), model.slots()), (64, 2));
     let server = Server::start(model, 8);
     let body = |text: &str| json!({"messages": message(text), "temperature": 0, "max_tokens": 6});
@@ -385,6 +431,9 @@ fn conversations_of_a_module_do_not_mix() {
     assert!(alone.iter().any(|text| !text.is_empty()), "{alone:?}");
     let together = std::thread::scope(|scope| {
         let threads = ["the", "on it", "an"].map(|prompt| scope.spawn(move || text(prompt)));
+        // Embeddings between them change nothing.
+        let (status, answer) = server.post("/v1/embeddings", &json!({"input": ["it", "at"]}));
+        assert_eq!(status, 200, "{answer}");
         threads.map(|thread| thread.join().unwrap())
     });
     assert_eq!(together, alone);

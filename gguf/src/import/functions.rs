@@ -6,9 +6,9 @@ use incarnate_bytecode::{DECLARATION, Result};
 use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Local, Place};
-use super::config::Config;
+use super::config::{Config, Pooling};
 use super::layer::{Call, Layer};
-use super::norm::{rms_norm, scaled, soft_capped};
+use super::norm::{rms_norm, scaled, soft_capped, sum_of_rows};
 use super::product::{Rows, embedding, product_of_one};
 use super::rotary::Angles;
 use super::weight::{Parameters, Vector, Weight};
@@ -44,16 +44,25 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
     };
     parameters.check()?;
     let scalar = Type::Scalar(Element::I32);
-    for (name, tokens) in [("prefill", Type::tensor(&[None], Element::I32)), ("decode", scalar.clone())] {
+    let list = Type::tensor(&[None], Element::I32);
+    let functions = [("prefill", list.clone()), ("decode", scalar.clone())];
+    let embed = config.pooling.map(|_| ("embed", list));
+    for (name, tokens) in functions.into_iter().chain(embed) {
         let function = b.function(name, &[tokens, scalar.clone(), scalar.clone()]);
         let [tokens, position, slot] = [0, 1, 2].map(|index| function.arguments[index]);
-        let logits = model.logits(&mut b, tokens, position, slot);
-        let attributes = [
+        let result = match config.pooling.filter(|_| name == "embed") {
+            Some(pooling) => model.embedding(&mut b, (tokens, position, slot), pooling),
+            None => model.logits(&mut b, tokens, position, slot),
+        };
+        let mut attributes = vec![
             (DECLARATION, declaration(name, config)),
             ("incarnate.context", config.context.to_string()),
             ("incarnate.slots", config.slots.to_string()),
         ];
-        b.end_function(function, &[logits], &[], &attributes);
+        attributes.extend(
+            config.pooling.filter(|_| name == "embed").map(|pooling| ("incarnate.pooling", pooling.to_string())),
+        );
+        b.end_function(function, &[result], &[], &attributes);
     }
     Ok(b)
 }
@@ -79,13 +88,13 @@ fn rotary_divisors(b: &mut Builder, of: &mut Parameters<'_>) -> Result<Option<Ve
 /// The names and types of a function's arguments and results.
 fn declaration(name: &str, config: &Config) -> String {
     let tokens = if name == "decode" { "%token: i32" } else { "%tokens: tensor<?xi32>" };
-    let logits = config.vocabulary;
-    format!("sync func @{name}({tokens}, %position: i32, %slot: i32) -> (%logits: tensor<{logits}xf32>)")
+    let (result, length) = if name == "embed" { ("embedding", config.width) } else { ("logits", config.vocabulary) };
+    format!("sync func @{name}({tokens}, %position: i32, %slot: i32) -> (%{result}: tensor<{length}xf32>)")
 }
 
 impl Model<'_> {
-    /// Computes the logits of the token behind the last one.
-    fn logits(&self, b: &mut Builder, tokens: Value, position: Value, slot: Value) -> Value {
+    /// Computes the vectors of tokens behind the last layer, `[rows, width]`, and keeps their keys and values.
+    fn hidden(&self, b: &mut Builder, (tokens, position, slot): (Value, Value, Value)) -> (Rows, Value) {
         let (tokens, rows) = match b.rank(tokens) {
             0 => (b.from_elements(&[tokens], &[1]), Rows::One),
             _ => (tokens, Rows::Many(b.dim(tokens, 0))),
@@ -105,15 +114,39 @@ impl Model<'_> {
         }
         self.cache.store(b, cached);
         b.set_location(Some("output"));
-        let last = match rows {
+        (rows, x)
+    }
+
+    /// The vector of the last token, `[1, width]`.
+    fn last(&self, b: &mut Builder, rows: Rows, x: Value) -> Value {
+        match rows {
             Rows::One => x,
             Rows::Many(count) => {
                 let one = b.index(1);
                 let last = b.subi(count, one);
-                let [zero, one, width] = [0, 1, config.width].map(Extent::Constant);
+                let [zero, one, width] = [0, 1, self.config.width].map(Extent::Constant);
                 b.extract_slice(x, &[last.into(), zero], &[one, width], &[one, one], &[])
             }
-        };
+        }
+    }
+
+    /// Computes the embedding of the tokens, see [`Pooling`].
+    fn embedding(&self, b: &mut Builder, call: (Value, Value, Value), pooling: Pooling) -> Value {
+        let config = self.config;
+        let (rows, x) = self.hidden(b, call);
+        let pooled = if pooling == Pooling::Last { self.last(b, rows, x) } else { x };
+        let normalised = rms_norm(b, pooled, &self.norm, config.width, config.norm_epsilon);
+        match pooling {
+            Pooling::Last => b.collapse_shape(normalised, &[vec![0, 1]]),
+            Pooling::Mean => sum_of_rows(b, normalised, config.width),
+        }
+    }
+
+    /// Computes the logits of the token behind the last one.
+    fn logits(&self, b: &mut Builder, tokens: Value, position: Value, slot: Value) -> Value {
+        let config = self.config;
+        let (rows, x) = self.hidden(b, (tokens, position, slot));
+        let last = self.last(b, rows, x);
         let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
         let normalised = b.collapse_shape(normalised, &[vec![0, 1]]);
         let logits = product_of_one(b, normalised, self.output.as_ref().unwrap_or(&self.embedding), None);

@@ -2,6 +2,7 @@
 
 mod constraint;
 mod damaged;
+mod embedding;
 mod generation;
 mod probabilities;
 mod sampling;
