@@ -46,7 +46,7 @@ pub struct ConstraintCompiler {
 /// What tokens may follow a text, see [`ConstraintCompiler`]. A clone follows a text of its own.
 #[derive(Clone)]
 pub struct Constraint {
-    matcher: Matcher,
+    matcher: Box<Matcher>,
 }
 
 impl core::fmt::Debug for ConstraintCompiler {
@@ -138,7 +138,7 @@ impl ConstraintCompiler {
             thread.join().map_err(|_| Error::internal("the compiler of constraints panicked"))
         })?;
         let matcher = matcher.map_err(|error| Error::invalid_argument(message(&error)))?;
-        Ok(Constraint { matcher })
+        Ok(Constraint { matcher: Box::new(matcher) })
     }
 }
 
