@@ -72,7 +72,10 @@ pub(super) fn answer(model: &str, vectors: &[Vec<f32>], format: VectorFormat, to
             BASE64.encode(&vector.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<u8>>()).into()
         }
     };
-    let entry = |(index, vector): (usize, &Vec<f32>)| json!({"object": "embedding", "index": index, "embedding": encoded(vector)});
+    let entry = |(index, vector): (usize, &Vec<f32>)| {
+        let embedding = encoded(vector);
+        json!({"object": "embedding", "index": index, "embedding": embedding})
+    };
     let data: Value = vectors.iter().enumerate().map(entry).collect();
     let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
     json!({"object": "list", "model": model, "data": data, "usage": usage})

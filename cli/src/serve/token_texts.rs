@@ -22,7 +22,7 @@ impl TokenTexts {
         TokenTexts { tokenizer, decoder, offset: 0 }
     }
 
-    /// Returns the text of a token. Bytes that are no whole characters are written `bytes:\\xe2\\x82`, as OpenAI's servers write them.
+    /// Returns the text of a token. Bytes that are no whole characters are written `bytes:\xe2\x82`, as OpenAI's servers write them.
     fn text(&self, token: u32) -> Cow<'_, str> {
         if let Some(text) = self.tokenizer.control_text(token) {
             return Cow::Borrowed(text);
