@@ -222,9 +222,12 @@ class Model:
             out += shared * sigmoid(h @ w[gate])[:, None] if gate in w else shared
         return out
 
-    def logits(self, tokens):
-        """The logits behind each token, in double precision until they are rounded."""
-        w = {name: gguf.quants.dequantize(data, kind).astype(np.float64) for name, (data, kind) in self.weights.items()}
+    def dequantized(self):
+        return {name: gguf.quants.dequantize(data, kind).astype(np.float64) for name, (data, kind) in self.weights.items()}
+
+    def vectors(self, tokens):
+        """The vector of each token behind the last norm, in double precision."""
+        w = self.dequantized()
         residual, width = self.facts.get("residual_scale", 1), self.width
         x = w["token_embd.weight"][tokens] * self.facts.get("embedding_scale", width**0.5 if self.architecture in GEMMAS else 1)
         for layer in range(self.layers):
@@ -232,8 +235,13 @@ class Model:
             for before, apply, after in names:
                 added = apply(w, norm(x, w.get(f"blk.{layer}.{before}.weight")), layer)
                 x = x + residual * norm(added, w.get(f"blk.{layer}.{after}.weight"))
+        return norm(x, w["output_norm.weight"])
+
+    def logits(self, tokens):
+        """The logits behind each token, in double precision until they are rounded."""
+        w = self.dequantized()
         output = w.get("output.weight", w["token_embd.weight"])
-        logits = norm(x, w["output_norm.weight"]) @ output.T / self.facts.get("logit_scale", 1)
+        logits = self.vectors(tokens) @ output.T / self.facts.get("logit_scale", 1)
         return capped(logits, self.facts.get("final_logit_softcapping", 0)).astype(np.float32)
 
 

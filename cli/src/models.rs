@@ -42,6 +42,9 @@ pub(super) struct CompilerArguments {
     /// The conversations that the language model of a GGUF file holds at a time: 1 by default, and 4 for `serve`.
     #[arg(long, value_name = "N", help_heading = "Models")]
     slots: Option<u64>,
+    /// Compile the function for embeddings of a language model, too; `serve` does.
+    #[arg(long, help_heading = "Models")]
+    embeddings: bool,
 }
 
 /// Parses `NAME=N`; a name may have equals signs.
@@ -76,6 +79,12 @@ impl CompilerArguments {
         self
     }
 
+    /// Compiles the function for embeddings, too, if a command needs it.
+    pub(super) fn with_embeddings(mut self, are_needed: bool) -> CompilerArguments {
+        self.embeddings |= are_needed;
+        self
+    }
+
     /// Returns an option of the command line that only ONNX models have.
     fn option_of_onnx(&self) -> Option<&'static str> {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self;
@@ -92,8 +101,12 @@ impl CompilerArguments {
     pub(super) fn options(&self, target: Target, flags: Vec<String>) -> CompileOptions {
         let CompilerArguments { dims, shapes, inputs, outputs, .. } = self.clone();
         let import = ImportOptions { dims, shapes, inputs, outputs, ..ImportOptions::default() };
-        let language_model =
-            gguf::Options { context: self.context, slots: self.slots.unwrap_or(1), ..gguf::Options::default() };
+        let language_model = gguf::Options {
+            context: self.context,
+            slots: self.slots.unwrap_or(1),
+            embeddings: self.embeddings,
+            ..gguf::Options::default()
+        };
         CompileOptions { flags, import, language_model, ..target.into() }
     }
 }

@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 
 use incarnate_bytecode::{Error, Result};
 
-use crate::{ChatTemplate, Decoder, Message, Sampler, StopTexts, Tokenizer};
+use crate::{ChatTemplate, Constraint, Decoder, LogProbabilities, Message, Pooling, Sampler, StopTexts, Tokenizer};
 
 /// The arithmetic of a language model with a cache of keys and values.
 pub trait LanguageModel {
@@ -34,6 +34,20 @@ pub trait LanguageModel {
         }
         Ok(())
     }
+
+    /// Returns how [`LanguageModel::embed`] pools the vectors of tokens; `None` for a model without embeddings.
+    fn pooling(&self) -> Option<Pooling> {
+        None
+    }
+
+    /// Computes the sum of the vectors of `tokens`, or the last one ([`LanguageModel::pooling`]). Keys and values are those of
+    /// [`LanguageModel::logits`].
+    ///
+    /// # Errors
+    /// Errors of the model; UNIMPLEMENTED for one without embeddings.
+    fn embed(&mut self, _slot: usize, _tokens: &[u32], _position: usize) -> Result<Vec<f32>> {
+        Err(Error::unimplemented("the model has no embeddings"))
+    }
 }
 
 /// A token that a slot reads.
@@ -48,7 +62,7 @@ pub struct Step {
 }
 
 /// Tokens that a model reads at a time: the memory of attention grows with them.
-const READ_AT_A_TIME: usize = 256;
+pub(crate) const READ_AT_A_TIME: usize = 256;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +95,8 @@ pub struct Generated {
 /// The tokens of a slot of a model, whose keys and values the model keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
-    slot: usize,
-    tokens: Vec<u32>,
+    pub(crate) slot: usize,
+    pub(crate) tokens: Vec<u32>,
 }
 
 /// How a text is generated. The sampler is borrowed or owned.
@@ -96,6 +110,10 @@ pub struct Generation<'a, S> {
     pub stop: StopTexts,
     /// The most tokens that are generated.
     pub limit: usize,
+    /// What tokens may follow the text so far.
+    pub constraint: Option<Constraint>,
+    /// How many of the likeliest tokens [`Answer::log_probabilities`] lists; `None` for no log probabilities.
+    pub log_probabilities: Option<usize>,
 }
 
 /// A generation that its user drives, token by token: several can take turns, each with a [`Conversation`] of its own.
@@ -109,6 +127,7 @@ pub struct Answer<'a, S> {
     prompt: Vec<u32>,
     /// The last token that was generated, which the model has not read.
     next: [u32; 1],
+    log_probabilities: Option<LogProbabilities>,
     generated: Generated,
     is_finished: bool,
 }
@@ -162,14 +181,15 @@ impl Conversation {
         let generated =
             Generated { prompt: prompt.len(), read: prompt.len() - known, written: 0, finish: Finish::Length };
         let decoder = generation.tokenizer.decoder();
-        Ok(Answer { generation, decoder, context, prompt, next: [0], generated, is_finished: false })
+        let log_probabilities = None;
+        Ok(Answer { generation, decoder, context, prompt, next: [0], log_probabilities, generated, is_finished: false })
     }
 
     /// Generates the text behind a prompt, which `receive` gets in parts of whole characters. What the prompt has in common with the
     /// conversation so far is not read again.
     ///
     /// # Errors
-    /// Those of [`Conversation::begin`]; errors of the model and of `receive`. The conversation goes on from the tokens that the model has read.
+    /// Those of [`Conversation::begin`] and of [`Answer::advance`]; errors of the model and of `receive`. The conversation goes on from the tokens that the model has read.
     pub fn generate(
         &mut self,
         model: &mut impl LanguageModel,
@@ -180,7 +200,7 @@ impl Conversation {
         let mut answer = self.begin(model.context(), prompt.to_vec(), generation)?;
         loop {
             let logits = model.logits(self.slot, answer.pending(self), self.tokens.len())?;
-            let text = answer.advance(self, logits);
+            let text = answer.advance(self, logits)?;
             if !text.is_empty() && receive(&text)?.is_break() {
                 answer.generated.finish = Finish::Interrupted;
                 return Ok(answer.generated);
@@ -204,37 +224,58 @@ impl<S: BorrowMut<Sampler>> Answer<'_, S> {
     }
 
     /// Takes the logits behind [`Answer::pending`], and returns the text that is known by them: whole characters, which begin no stop text.
-    pub fn advance(&mut self, conversation: &mut Conversation, logits: &mut [f32]) -> String {
+    ///
+    /// # Errors
+    /// Those of the constraint, see [`Constraint::mask`]; the answer has ended then.
+    pub fn advance(&mut self, conversation: &mut Conversation, logits: &mut [f32]) -> Result<String> {
+        self.log_probabilities = None;
         let read = conversation.tokens.len() + self.pending(conversation).len();
         match self.prompt.get(conversation.tokens.len()..read) {
             Some(part) if !part.is_empty() => conversation.tokens.extend_from_slice(part),
             _ => conversation.tokens.extend(self.next),
         }
         if read < self.prompt.len() {
-            return String::new();
+            return Ok(String::new());
         }
-        let Generation { tokenizer, sampler, stop, limit } = &mut self.generation;
-        if *limit == 0 {
+        if self.generation.limit == 0 {
             self.is_finished = true;
-            return String::new();
+            return Ok(String::new());
         }
-        let token = sampler.borrow_mut().sample(logits, &conversation.tokens);
+        let token = self.draw(conversation, logits)?;
         self.next = [token];
         self.generated.written += 1;
+        let Generation { tokenizer, stop, limit, constraint, .. } = &mut self.generation;
         if tokenizer.end_tokens().contains(&token) {
-            return self.end(Finish::End, String::new());
+            self.log_probabilities = None;
+            return Ok(self.end(Finish::End, String::new()));
         }
         let text = stop.push(&self.decoder.push(token));
-        if stop.stopped_by().is_some() {
-            return self.end(Finish::Stop, text);
-        }
-        if self.generated.written == *limit {
-            return self.end(Finish::Length, text);
-        }
-        if conversation.tokens.len() == self.context {
-            return self.end(Finish::Context, text);
-        }
-        text
+        let finish = if stop.stopped_by().is_some() {
+            Finish::Stop
+        } else if constraint.as_ref().is_some_and(Constraint::is_complete) {
+            Finish::End
+        } else if self.generated.written == *limit {
+            Finish::Length
+        } else if conversation.tokens.len() == self.context {
+            Finish::Context
+        } else {
+            return Ok(text);
+        };
+        Ok(self.end(finish, text))
+    }
+
+    /// Draws the next token.
+    fn draw(&mut self, conversation: &Conversation, logits: &mut [f32]) -> Result<u32> {
+        let Generation { sampler, constraint, log_probabilities, .. } = &mut self.generation;
+        // The constraint and the sampler change the logits.
+        let original = log_probabilities.map(|count| (logits.to_vec(), count));
+        let constrained = constraint.as_mut().map_or(Ok(()), |constraint| constraint.mask(logits));
+        let token = sampler.borrow_mut().sample(logits, &conversation.tokens);
+        let followed = constrained.and_then(|()| constraint.as_mut().map_or(Ok(()), |one| one.advance(token)));
+        self.is_finished = followed.is_err();
+        followed?;
+        self.log_probabilities = original.map(|(logits, count)| LogProbabilities::of(&logits, token, count));
+        Ok(token)
     }
 
     /// Ends the text with what was held back.
@@ -245,6 +286,13 @@ impl<S: BorrowMut<Sampler>> Answer<'_, S> {
         text.push_str(&stop.push(&self.decoder.finish()));
         text.push_str(&stop.finish());
         text
+    }
+
+    /// Returns the log probabilities of the token that the last [`Answer::advance`] drew, if the generation has them. A token that ends the text has
+    /// none.
+    #[must_use]
+    pub fn log_probabilities(&self) -> Option<&LogProbabilities> {
+        self.log_probabilities.as_ref()
     }
 
     /// Returns what the generation did, once it has ended.

@@ -27,14 +27,20 @@
 //! # Ok::<(), incarnate_bytecode::Error>(())
 //! ```
 
+mod constraint;
+pub mod embedding;
 pub mod generation;
 mod metadata;
+mod probabilities;
 pub mod sampling;
 pub mod stop;
 pub mod template;
 pub mod tokenizer;
 
+pub use constraint::{Constraint, ConstraintCompiler};
+pub use embedding::{Embedding, Pooling};
 pub use generation::{Answer, Conversation, Finish, Generated, Generation, LanguageModel, Step};
+pub use probabilities::{LogProbabilities, LogProbability};
 pub use sampling::{Sampler, SamplerOptions};
 pub use stop::StopTexts;
 pub use template::{ChatTemplate, Message};

@@ -206,7 +206,13 @@ impl Config {
 
     /// Sets the positions of a conversation with the language model of a GGUF file, and the conversations at a time.
     pub fn conversations(mut self, context: u64, slots: u64) -> Config {
-        self.language_model = gguf::Options { context: Some(context), slots, ..gguf::Options::default() };
+        self.language_model = gguf::Options { context: Some(context), slots, ..self.language_model };
+        self
+    }
+
+    /// Sets whether the module of a GGUF file has the function for embeddings.
+    pub fn embeddings(mut self, are_compiled: bool) -> Config {
+        self.language_model.embeddings = are_compiled;
         self
     }
 

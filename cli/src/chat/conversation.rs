@@ -1,6 +1,7 @@
 //! The command `chat` of a program with a language model.
 
 use core::ops::ControlFlow;
+use std::fs::read_to_string;
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::path::PathBuf;
 use std::process;
@@ -13,8 +14,8 @@ use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::generation::prompt;
 use incarnate_text::{
-    ChatTemplate, Conversation, Finish, Generated, Generation, LanguageModel, Message, Sampler, SamplerOptions,
-    StopTexts, Tokenizer,
+    ChatTemplate, Constraint, ConstraintCompiler, Conversation, Finish, Generated, Generation, LanguageModel, Message,
+    Sampler, SamplerOptions, StopTexts, Tokenizer,
 };
 
 use super::ChatOptions;
@@ -44,6 +45,8 @@ struct Chat {
     conversation: Conversation,
     messages: Vec<Message>,
     sampler: Sampler,
+    /// What each answer follows.
+    constraint: Option<Constraint>,
     interrupt: Arc<Interrupt>,
 }
 
@@ -64,6 +67,7 @@ pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: 
         true => None,
         false => Some(ChatTemplate::from_gguf(&file).context(|| format!("{}: --raw needs no template", context()))?),
     };
+    let constraint = constraint(options, &tokenizer)?;
     let model = ModuleModel::load(&source, &options.device, add_modules)?;
     let interrupt = Arc::new(Interrupt::default());
     let handled = interrupt.clone();
@@ -77,7 +81,7 @@ pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: 
     let messages = options.system.iter().map(|text| Message::new("system", text.as_str())).collect();
     let sampler = Sampler::new(sampling(options));
     let conversation = Conversation::new();
-    let mut chat = Chat { model, tokenizer, template, conversation, messages, sampler, interrupt };
+    let mut chat = Chat { model, tokenizer, template, conversation, messages, sampler, constraint, interrupt };
     if let Some(text) = &options.prompt {
         chat.answer(options, text, out)?;
         return Ok(Verdict::Success);
@@ -94,6 +98,21 @@ pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: 
         }
     }
     Ok(Verdict::Success)
+}
+
+/// Compiles what answers follow, if anything.
+fn constraint(options: &ChatOptions, tokenizer: &Tokenizer) -> Result<Option<Constraint>> {
+    let compiler = || ConstraintCompiler::new(tokenizer);
+    let compiled = |path: &PathBuf, compile: fn(&ConstraintCompiler, &str) -> Result<Constraint>| {
+        let context = || format!("'{}'", path.display());
+        let text = read_to_string(path).context(context)?;
+        compile(&compiler()?, &text).context(context).map(Some)
+    };
+    match (&options.json_schema, &options.grammar) {
+        (Some(path), _) => compiled(path, ConstraintCompiler::json_schema),
+        (None, Some(path)) => compiled(path, ConstraintCompiler::grammar),
+        (None, None) => options.json.then(|| compiler()?.json_object()).transpose(),
+    }
 }
 
 fn sampling(options: &ChatOptions) -> SamplerOptions {
@@ -124,6 +143,8 @@ impl Chat {
             sampler: &mut self.sampler,
             stop: StopTexts::new(options.stop.iter().map(String::as_str)),
             limit: options.max_tokens,
+            constraint: self.constraint.clone(),
+            log_probabilities: None,
         };
         let interrupt = self.interrupt.clone();
         interrupt.is_asked_for.store(false, Ordering::Relaxed);
@@ -210,6 +231,28 @@ mod tests {
         assert!(answer.len() > 1 && answer.ends_with('\n'), "{answer:?}");
         let error = chat("vmvx.vmfb", &["--prompt=is it"]).unwrap_err().to_string();
         assert!(error.contains("vmvx.vmfb"), "{error}");
+    }
+
+    #[test]
+    fn schemas_and_grammars_are_those_of_files() {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model/model.gguf");
+        let tokenizer = Tokenizer::from_gguf(&incarnate_gguf::GgufFile::open(&fixture).unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("form");
+        std::fs::write(&path, "start: \"on\"\n").unwrap();
+        let of = |option: &str| constraint(&options([option]), &tokenizer);
+        let with_file = |option: &str| of(&format!("--{option}={}", path.display()));
+        let mut grammar = with_file("grammar").unwrap().unwrap();
+        tokenizer.encode("on", false).into_iter().skip(1).for_each(|token| grammar.advance(token).unwrap());
+        assert!(grammar.is_complete());
+        let error = with_file("json-schema").unwrap_err().to_string();
+        assert!(error.contains("form': the JSON schema: ") && !error.contains('\n'), "{error}");
+        std::fs::write(&path, "true").unwrap();
+        assert!(with_file("json-schema").unwrap().is_some() && of("--raw").unwrap().is_none());
+        // The model has no token of a brace.
+        assert!(of("--json").unwrap_err().to_string().contains("no token of the model"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(with_file("grammar").unwrap_err().to_string().contains("form'"));
     }
 
     #[test]

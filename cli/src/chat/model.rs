@@ -2,7 +2,7 @@
 
 use incarnate_runtime::session::{Function, Session, SessionBuilder, Tensor, ToValue};
 use incarnate_runtime::{Error, Result, ResultExt as _};
-use incarnate_text::{LanguageModel, Step};
+use incarnate_text::{LanguageModel, Pooling, Step};
 
 use super::source::ModelSource;
 use crate::program::AddModules;
@@ -14,6 +14,8 @@ const BATCH: &str = "incarnate.batch";
 
 /// A batch takes about as long as this part of its tokens one by one: below it, steps are computed one by one.
 const SINGLE_STEPS: usize = 3;
+/// The attribute of the function `embed`.
+const POOLING: &str = "incarnate.pooling";
 
 /// A module whose functions are those that incarnate-gguf imports.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub(crate) struct ModuleModel {
     decode: Function,
     /// The function for the next tokens of several slots, and their number, where the module has it.
     decode_batch: Option<(Function, usize)>,
+    embed: Option<(Function, Pooling)>,
     context: usize,
     slots: usize,
     logits: Vec<f32>,
@@ -47,11 +50,18 @@ impl ModuleModel {
             let count = function.vm_function().attribute(BATCH)?.parse().ok().filter(|count| *count > 0)?;
             Some((function, count))
         });
-        Ok(ModuleModel { session, prefill, decode, decode_batch, context, slots, logits: Vec::new() })
+        // Modules have this function where it was asked for.
+        let embed = session.function("embed").ok().and_then(|embed| {
+            let pooling = match embed.vm_function().attribute(POOLING)? {
+                "mean" => Pooling::Mean,
+                "last" => Pooling::Last,
+                _ => return None,
+            };
+            Some((embed, pooling))
+        });
+        Ok(ModuleModel { session, prefill, decode, decode_batch, embed, context, slots, logits: Vec::new() })
     }
-}
 
-impl ModuleModel {
     /// Computes the logits behind at most as many tokens as a batch has, each of a slot of its own.
     fn logits_of_batch(&mut self, steps: &[Step]) -> Result<&mut [f32]> {
         let (function, count) = self.decode_batch.as_ref().ok_or_else(|| Error::internal("no function for batches"))?;
@@ -68,6 +78,11 @@ impl ModuleModel {
         self.logits.resize(logits.len(), 0.0);
         logits.read(&mut self.logits)?;
         Ok(&mut self.logits)
+    }
+
+    fn tokens(&self, tokens: &[u32]) -> Result<Tensor<i32>> {
+        let tokens = tokens.iter().map(|token| number(*token)).collect::<Result<Vec<i32>>>()?;
+        Tensor::new(&self.session, &[tokens.len() as u64], &tokens)
     }
 }
 
@@ -89,8 +104,7 @@ impl LanguageModel for ModuleModel {
         let logits: Tensor<f32> = match tokens {
             [token] => self.decode.call((number(*token)?, position, slot))?,
             _ => {
-                let tokens = tokens.iter().map(|token| number(*token)).collect::<Result<Vec<i32>>>()?;
-                let tokens = Tensor::new(&self.session, &[tokens.len() as u64], &tokens)?;
+                let tokens = self.tokens(tokens)?;
                 self.prefill.call((&tokens, position, slot))?
             }
         };
@@ -115,6 +129,20 @@ impl LanguageModel for ModuleModel {
             }
         }
         Ok(())
+    }
+
+    fn pooling(&self) -> Option<Pooling> {
+        self.embed.as_ref().map(|(_, pooling)| *pooling)
+    }
+
+    fn embed(&mut self, slot: usize, tokens: &[u32], position: usize) -> Result<Vec<f32>> {
+        let (position, slot, tokens) = (number(position)?, number(slot)?, self.tokens(tokens)?);
+        let (embed, _) =
+            self.embed.as_mut().ok_or_else(|| Error::unimplemented("the module has no function @embed"))?;
+        let embedding: Tensor<f32> = embed.call((&tokens, position, slot))?;
+        let mut vector = vec![0.0; embedding.len()];
+        embedding.read(&mut vector)?;
+        Ok(vector)
     }
 }
 

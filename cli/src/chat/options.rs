@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cli")]
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -44,6 +45,15 @@ pub(crate) struct ChatOptions {
     /// A text that ends an answer. May be repeated.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) stop: Vec<String>,
+    /// Answer with a JSON object.
+    #[arg(long, group = "constraint")]
+    pub(crate) json: bool,
+    /// Answer with JSON that follows the schema in a file.
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// Answer with a text that follows the grammar in a file, in Lark's form.
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) grammar: Option<PathBuf>,
     /// The device, such as local-sync or local-task://?workers=4.
     #[arg(long, value_name = "URI", default_value = "local-task")]
     pub(crate) device: String,
@@ -71,9 +81,18 @@ impl ModelOptions for ChatOptions {
         words.extend(self.system.iter().map(|text| format!("--system={text}")));
         words.extend(self.seed.iter().map(|seed| format!("--seed={seed}")));
         words.extend(self.stop.iter().map(|text| format!("--stop={text}")));
+        words.extend(self.json.then(|| "--json".to_owned()));
         words.extend(self.raw.then(|| "--raw".to_owned()));
         words.extend(self.stats.then(|| "--stats".to_owned()));
-        words.into_iter().map(OsString::from).collect()
+        let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let file = |name: &str, path: &PathBuf| {
+            let mut word = OsString::from(name);
+            word.push(path);
+            word
+        };
+        words.extend(self.json_schema.iter().map(|path| file("--json-schema=", path)));
+        words.extend(self.grammar.iter().map(|path| file("--grammar=", path)));
+        words
     }
 }
 
@@ -84,8 +103,11 @@ mod tests {
 
     #[test]
     fn options_are_passed_on_as_they_are() {
-        let lines: [&[&str]; 3] = [
+        let lines: [&[&str]; 6] = [
             &[],
+            &["--json"],
+            &["--json-schema=a b.json"],
+            &["--grammar=--x.lark"],
             &["--prompt=--x y", "--stop=a", "--stop=--b", "--seed=18446744073709551615", "--raw", "--stats"],
             &[
                 "--temperature=0",

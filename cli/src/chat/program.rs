@@ -37,6 +37,8 @@ pub(crate) trait ModelOptions: Args {
     const COMMAND: &'static str;
     /// Conversations at a time, unless the command line names another number.
     const SLOTS: u64;
+    /// Whether the command needs embeddings.
+    const EMBEDDINGS: bool = false;
 
     /// Returns the words of a command line that has these options.
     fn words(&self) -> Vec<OsString>;
@@ -51,7 +53,7 @@ pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<
     if ModelFormat::of(model)? != Some(ModelFormat::Gguf) {
         return Err(Error::invalid_argument(format!("'{}' is no language model: .gguf", model.display())));
     }
-    let compiler = arguments.compiler.clone().with_slots(O::SLOTS);
+    let compiler = arguments.compiler.clone().with_slots(O::SLOTS).with_embeddings(O::EMBEDDINGS);
     let target = compiler.target().cloned().unwrap_or(Target::Portable);
     let options = compiler.options(target, Vec::new());
     let compiled = compile_model(model, &compiler, &options, &mut NotKeptNote::default())?;

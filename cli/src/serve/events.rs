@@ -34,7 +34,9 @@ impl Events {
 
     fn take(&mut self, part: Option<Part>) {
         match part {
-            Some(Part::Text(text)) => self.ready.push_back(self.head.part(&text).to_string()),
+            Some(Part::Text(text, probabilities)) => {
+                self.ready.push_back(self.head.part(&text, probabilities.as_ref()).to_string());
+            }
             Some(Part::End(generated)) => {
                 self.ready.push_back(self.head.end(&generated).to_string());
                 if self.includes_usage {

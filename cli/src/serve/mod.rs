@@ -3,6 +3,8 @@
 #[cfg(feature = "serve")]
 mod api_error;
 #[cfg(feature = "serve")]
+mod embeddings;
+#[cfg(feature = "serve")]
 mod events;
 #[cfg(feature = "serve")]
 mod metrics;
@@ -19,5 +21,7 @@ mod scheduler;
 pub(super) mod server;
 #[cfg(all(test, feature = "serve"))]
 mod tests;
+#[cfg(feature = "serve")]
+mod token_texts;
 
 pub(super) use options::ServeOptions;

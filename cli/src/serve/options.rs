@@ -30,6 +30,7 @@ pub(crate) struct ServeOptions {
 impl ModelOptions for ServeOptions {
     const COMMAND: &'static str = "serve";
     const SLOTS: u64 = 4;
+    const EMBEDDINGS: bool = true;
 
     fn words(&self) -> Vec<OsString> {
         let mut words = vec![

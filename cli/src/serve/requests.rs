@@ -1,13 +1,19 @@
 //! Requests for text, as clients of OpenAI's interface write them.
 
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_text::{Message, SamplerOptions, StopTexts};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::api_error::ApiError;
+use super::responses::Kind;
 
 /// The most texts of `stop`.
 const MOST_STOP_TEXTS: usize = 16;
+/// The most tokens whose log probabilities are listed. Source: OpenAI's reference of chat completions.
+const MOST_LIKELIEST: usize = 20;
+/// The most texts of a request for embeddings. Source: OpenAI's reference of embeddings.
+const MOST_EMBEDDED_TEXTS: usize = 2048;
 
 /// One of something, or several.
 #[derive(Debug, Deserialize)]
@@ -85,6 +91,7 @@ pub(super) struct Common {
     frequency_penalty: Option<f64>,
     presence_penalty: Option<f64>,
     logprobs: Option<Value>,
+    top_logprobs: Option<usize>,
     logit_bias: Option<Value>,
     tools: Option<Vec<Value>>,
     response_format: Option<ResponseFormat>,
@@ -101,6 +108,42 @@ pub(super) struct StreamOptions {
 struct ResponseFormat {
     #[serde(rename = "type")]
     kind: String,
+    json_schema: Option<NamedSchema>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedSchema {
+    schema: Option<Value>,
+}
+
+/// The body of a request for embeddings (`/v1/embeddings`).
+#[derive(Debug, Deserialize)]
+pub(super) struct EmbeddingRequest {
+    pub(super) model: Option<String>,
+    input: Prompt,
+    #[serde(default)]
+    pub(super) encoding_format: VectorFormat,
+    dimensions: Option<u64>,
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum VectorFormat {
+    /// A list of numbers.
+    #[default]
+    Float,
+    /// Numbers of 32 bits, the lowest byte first, in base64.
+    Base64,
+}
+
+/// What a text follows.
+#[derive(Debug, PartialEq)]
+pub(super) enum Form {
+    /// A JSON object.
+    Object,
+    /// The text of a JSON schema.
+    Schema(String),
 }
 
 /// The text that a completion goes on from.
@@ -117,6 +160,31 @@ impl ChatRequest {
             return Err(ApiError::invalid("messages", "there are no messages"));
         }
         self.messages.iter().map(RequestMessage::message).collect()
+    }
+}
+
+impl EmbeddingRequest {
+    /// Returns the texts.
+    pub(super) fn texts(self) -> Result<Vec<Beginning>, ApiError> {
+        if self.dimensions.is_some() {
+            return Err(ApiError::invalid(
+                "dimensions",
+                "'dimensions' is not supported: embeddings have the length of the model's",
+            ));
+        }
+        let texts: Vec<Beginning> = match self.input {
+            Prompt::Text(text) => vec![Beginning::Text(text)],
+            Prompt::Tokens(tokens) => vec![Beginning::Tokens(tokens)],
+            Prompt::Texts(texts) => texts.into_iter().map(Beginning::Text).collect(),
+            Prompt::ListsOfTokens(lists) => lists.into_iter().map(Beginning::Tokens).collect(),
+        };
+        match (1..=MOST_EMBEDDED_TEXTS).contains(&texts.len()) {
+            true => Ok(texts),
+            false => Err(ApiError::invalid(
+                "input",
+                format!("there are {} texts, and not 1 to {MOST_EMBEDDED_TEXTS}", texts.len()),
+            )),
+        }
     }
 }
 
@@ -177,10 +245,8 @@ impl Common {
             ("suffix", self.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
             ("frequency_penalty", !is_zero(self.frequency_penalty)),
             ("presence_penalty", !is_zero(self.presence_penalty)),
-            ("logprobs", !is_off(&self.logprobs)),
             ("logit_bias", !is_off(&self.logit_bias)),
             ("tools", self.tools.as_ref().is_some_and(|tools| !tools.is_empty())),
-            ("response_format", self.response_format.as_ref().is_some_and(|format| format.kind != "text")),
         ];
         match refused.into_iter().find(|(_, is_refused)| *is_refused) {
             Some((field, _)) => Err(ApiError::invalid(field, format!("'{field}' is not supported with this value"))),
@@ -224,6 +290,49 @@ impl Common {
             return Err(ApiError::invalid("stop", why));
         }
         Ok(StopTexts::new(texts.iter().map(String::as_str)))
+    }
+
+    /// Returns what the answer follows, if anything.
+    pub(super) fn form(&self) -> Result<Option<Form>, ApiError> {
+        let Some(format) = &self.response_format else { return Ok(None) };
+        let schema = format.json_schema.as_ref().and_then(|named| named.schema.as_ref());
+        match (&*format.kind, schema) {
+            ("text", _) => Ok(None),
+            ("json_object", _) => Ok(Some(Form::Object)),
+            ("json_schema", Some(schema)) => Ok(Some(Form::Schema(schema.to_string()))),
+            ("json_schema", None) => Err(ApiError::invalid("response_format", "'json_schema' has no 'schema'")),
+            (kind, _) => {
+                let kind: String = kind.chars().take(40).collect();
+                let why = format!("the type '{}' is not supported: text, json_object or json_schema", Escaped(&kind));
+                Err(ApiError::invalid("response_format", why))
+            }
+        }
+    }
+
+    /// Returns how many of the likeliest tokens are listed for each token of an answer; `None` for no log probabilities.
+    pub(super) fn log_probabilities(&self, kind: Kind) -> Result<Option<usize>, ApiError> {
+        let (field, count) = match (kind, &self.logprobs, self.top_logprobs) {
+            (_, None | Some(Value::Null | Value::Bool(false)), None | Some(0)) => return Ok(None),
+            (Kind::Chat, Some(Value::Bool(true)), count) => ("top_logprobs", Some(count.unwrap_or(0))),
+            (Kind::Completion, Some(Value::Number(count)), None) => {
+                ("logprobs", count.as_u64().and_then(|count| usize::try_from(count).ok()))
+            }
+            (Kind::Chat, None | Some(Value::Null | Value::Bool(_)), Some(_)) => {
+                return Err(ApiError::invalid("top_logprobs", "'top_logprobs' needs 'logprobs' to be true"));
+            }
+            (Kind::Chat, ..) => return Err(ApiError::invalid("logprobs", "'logprobs' is neither true nor false")),
+            (Kind::Completion, _, Some(_)) => {
+                return Err(ApiError::invalid(
+                    "top_logprobs",
+                    "'top_logprobs' is a field of messages: 'logprobs' is the number",
+                ));
+            }
+            (Kind::Completion, ..) => ("logprobs", None),
+        };
+        match count.filter(|count| *count <= MOST_LIKELIEST) {
+            None => Err(ApiError::invalid(field, format!("'{field}' is no number from 0 to {MOST_LIKELIEST}"))),
+            count => Ok(count),
+        }
     }
 
     /// Returns the most tokens of the answer.

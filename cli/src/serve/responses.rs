@@ -1,7 +1,9 @@
 //! Answers, as clients of OpenAI's interface read them.
 
-use incarnate_text::{Finish, Generated};
+use incarnate_text::{Finish, Generated, LogProbabilities};
 use serde_json::{Value, json};
+
+use super::token_texts::TokenTexts;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,13 +15,15 @@ pub(super) enum Kind {
 }
 
 /// What all parts of an answer have in common.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Head {
     pub(super) kind: Kind,
     pub(super) id: String,
     /// Seconds since 1970.
     pub(super) created: u64,
     pub(super) model: String,
+    /// None for a client that does not ask for log probabilities.
+    pub(super) token_texts: Option<TokenTexts>,
 }
 
 fn reason(finish: Finish) -> &'static str {
@@ -46,8 +50,9 @@ impl Head {
     }
 
     /// Returns a whole answer.
-    pub(super) fn whole(&self, text: &str, generated: &Generated) -> Value {
-        let mut choice = json!({"index": 0, "logprobs": null, "finish_reason": reason(generated.finish)});
+    pub(super) fn whole(&mut self, text: &str, probabilities: &[LogProbabilities], generated: &Generated) -> Value {
+        let logprobs = self.logprobs(probabilities);
+        let mut choice = json!({"index": 0, "logprobs": logprobs, "finish_reason": reason(generated.finish)});
         match self.kind {
             Kind::Chat => choice["message"] = json!({"role": "assistant", "content": text}),
             Kind::Completion => choice["text"] = text.into(),
@@ -55,6 +60,14 @@ impl Head {
         let mut whole = self.object("chat.completion", &json!([choice]));
         whole["usage"] = usage(generated);
         whole
+    }
+
+    fn logprobs(&mut self, probabilities: &[LogProbabilities]) -> Value {
+        let kind = self.kind;
+        self.token_texts.as_mut().map_or(Value::Null, |texts| match kind {
+            Kind::Chat => texts.of_message(probabilities),
+            Kind::Completion => texts.of_completion(probabilities),
+        })
     }
 
     fn chunk(&self, delta: Value, text: &str, finish: Option<Finish>) -> Value {
@@ -73,8 +86,12 @@ impl Head {
     }
 
     /// Returns a part of a stream.
-    pub(super) fn part(&self, text: &str) -> Value {
-        self.chunk(json!({"content": text}), text, None)
+    pub(super) fn part(&mut self, text: &str, probabilities: Option<&LogProbabilities>) -> Value {
+        let mut part = self.chunk(json!({"content": text}), text, None);
+        if let Some(probabilities) = probabilities {
+            part["choices"][0]["logprobs"] = self.logprobs(core::slice::from_ref(probabilities));
+        }
+        part
     }
 
     /// Returns the part of a stream that says why it ends.

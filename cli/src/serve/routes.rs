@@ -12,18 +12,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use incarnate_runtime::Error;
+use incarnate_text::embedding::check_text;
 use incarnate_text::generation::{check_prompt, prompt};
-use incarnate_text::{ChatTemplate, Sampler, Tokenizer};
+use incarnate_text::{ChatTemplate, Constraint, ConstraintCompiler, Sampler, Tokenizer};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_blocking;
 
 use super::api_error::ApiError;
+use super::embeddings::{EmbeddingJob, answer};
 use super::events::Events;
 use super::metrics::Metrics;
-use super::requests::{Beginning, ChatRequest, Common, CompletionRequest};
+use super::requests::{Beginning, ChatRequest, Common, CompletionRequest, EmbeddingRequest, Form};
 use super::responses::{Head, Kind};
-use super::scheduler::{Job, Part};
+use super::scheduler::{Job, Part, TextJob};
+use super::token_texts::TokenTexts;
 
 /// What requests share.
 #[derive(Debug)]
@@ -32,8 +36,11 @@ pub(super) struct Service {
     pub(super) tokenizer: Arc<Tokenizer>,
     /// None for models without a chat template.
     pub(super) template: Option<ChatTemplate>,
+    /// Created with the first request that needs it. Schemas are compiled one at a time.
+    pub(super) constraints: Mutex<Option<Arc<ConstraintCompiler>>>,
     pub(super) model: String,
     pub(super) context: usize,
+    pub(super) has_embeddings: bool,
     pub(super) metrics: Arc<Metrics>,
     /// Seconds since 1970.
     pub(super) created: u64,
@@ -53,6 +60,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .route("/v1/models/{*name}", get(model))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
+        .route("/v1/embeddings", post(embeddings))
         .fallback(unknown)
         .with_state(service)
 }
@@ -66,7 +74,9 @@ async fn metrics(State(service): Shared) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    ApiError::not_found("there is no such route: /v1/models, /v1/chat/completions, /v1/completions, /health, /metrics")
+    ApiError::not_found(
+        "there is no such route: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings, /health, /metrics",
+    )
 }
 
 async fn models(State(service): Shared) -> Json<Value> {
@@ -99,9 +109,35 @@ async fn completion(State(service): Shared, body: Body<CompletionRequest>) -> An
     let Json(mut request) = body?;
     let beginning = request.beginning()?;
     let shared = Arc::clone(&service);
-    let tokens = spawn_blocking(move || shared.tokens(beginning));
+    let tokens = spawn_blocking(move || shared.tokens("prompt", beginning));
     let tokens = tokens.await.map_err(|_| ApiError::ending())??;
     service.answer(Kind::Completion, &request.common, tokens).await
+}
+
+async fn embeddings(State(service): Shared, body: Body<EmbeddingRequest>) -> Answered {
+    let Json(request) = body?;
+    service.check_model(request.model.as_deref())?;
+    if !service.has_embeddings {
+        let why = "the model's program has no embeddings: compile it with --embeddings";
+        return Err(Error::unimplemented(why).into());
+    }
+    let format = request.encoding_format;
+    let texts = request.texts()?;
+    let shared = Arc::clone(&service);
+    let texts = spawn_blocking(move || {
+        let tokens = |text| shared.tokens("input", text);
+        texts.into_iter().map(tokens).collect::<Result<Vec<Vec<u32>>, ApiError>>()
+    });
+    let texts = texts.await.map_err(|_| ApiError::ending())??;
+    let mut count = 0;
+    for text in &texts {
+        check_text(text.len(), service.context).map_err(|error| ApiError::invalid("input", error.message()))?;
+        count += text.len();
+    }
+    let (job, vectors) = EmbeddingJob::new(texts);
+    service.submit(Job::Embeddings(job))?;
+    let vectors = vectors.await.map_err(|_| ApiError::ending())??;
+    Ok(Json(answer(&service.model, &vectors, format, count)).into_response())
 }
 
 fn now() -> std::time::Duration {
@@ -123,13 +159,13 @@ impl Service {
         }
     }
 
-    fn tokens(&self, beginning: Beginning) -> Result<Vec<u32>, ApiError> {
+    fn tokens(&self, field: &'static str, beginning: Beginning) -> Result<Vec<u32>, ApiError> {
         match beginning {
             Beginning::Text(text) => Ok(self.tokenizer.encode_first(&text)),
             Beginning::Tokens(tokens) => {
                 let count = self.tokenizer.token_count();
                 match tokens.iter().find(|token| **token as usize >= count) {
-                    Some(token) => Err(ApiError::invalid("prompt", format!("{token} is none of the {count} tokens"))),
+                    Some(token) => Err(ApiError::invalid(field, format!("{token} is none of the {count} tokens"))),
                     None => Ok(tokens),
                 }
             }
@@ -144,19 +180,43 @@ impl Service {
         let stop = common.stop()?;
         let field = if kind == Kind::Chat { "messages" } else { "prompt" };
         check_prompt(prompt.len(), self.context).map_err(|error| ApiError::invalid(field, error.message()))?;
+        let log_probabilities = common.log_probabilities(kind)?;
+        let constraint = match common.form()? {
+            Some(form) => Some(self.constraint(form).await?),
+            None => None,
+        };
         let (parts, receiver) = unbounded_channel();
         let limit = common.limit().unwrap_or(self.context);
-        self.submit(Job { prompt, sampler: Sampler::new(sampling), stop, limit, parts })?;
+        let sampler = Sampler::new(sampling);
+        self.submit(Job::Text(TextJob { prompt, sampler, stop, limit, constraint, log_probabilities, parts }))?;
         let prefix = if kind == Kind::Chat { "chatcmpl" } else { "cmpl" };
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let id = format!("{prefix}-{:x}-{number:x}", self.created);
-        let head = Head { kind, id, created: time.as_secs(), model: self.model.clone() };
+        let token_texts = log_probabilities.map(|_| TokenTexts::new(Arc::clone(&self.tokenizer)));
+        let head = Head { kind, id, created: time.as_secs(), model: self.model.clone(), token_texts };
         if common.is_stream() {
             let includes_usage = common.stream_options.as_ref().is_some_and(|options| options.include_usage);
             let events = Events::new(head, receiver, includes_usage);
             return Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response());
         }
-        whole(&head, receiver).await
+        whole(head, receiver).await
+    }
+
+    /// Compiles what an answer follows.
+    async fn constraint(&self, form: Form) -> Result<Constraint, ApiError> {
+        let mut compiler = self.constraints.lock().await;
+        let (known, tokenizer) = (compiler.clone(), Arc::clone(&self.tokenizer));
+        let compiled = spawn_blocking(move || {
+            let compiler = known.map_or_else(|| ConstraintCompiler::new(&tokenizer).map(Arc::new), Ok)?;
+            let constraint = match form {
+                Form::Object => compiler.json_object(),
+                Form::Schema(schema) => compiler.json_schema(&schema),
+            };
+            Ok::<_, Error>((compiler, constraint))
+        });
+        let (created, constraint) = compiled.await.map_err(|_| ApiError::ending())??;
+        *compiler = Some(created);
+        constraint.map_err(|error| ApiError::invalid("response_format", error.to_string()))
     }
 
     fn submit(&self, job: Job) -> Result<(), ApiError> {
@@ -174,12 +234,17 @@ impl Service {
 }
 
 /// Waits for the end of an answer.
-async fn whole(head: &Head, mut parts: UnboundedReceiver<Part>) -> Answered {
-    let mut text = String::new();
+async fn whole(mut head: Head, mut parts: UnboundedReceiver<Part>) -> Answered {
+    let (mut text, mut log_probabilities) = (String::new(), Vec::new());
     loop {
         match parts.recv().await {
-            Some(Part::Text(part)) => text.push_str(&part),
-            Some(Part::End(generated)) => return Ok(Json(head.whole(&text, &generated)).into_response()),
+            Some(Part::Text(part, probabilities)) => {
+                text.push_str(&part);
+                log_probabilities.extend(probabilities);
+            }
+            Some(Part::End(generated)) => {
+                return Ok(Json(head.whole(&text, &log_probabilities, &generated)).into_response());
+            }
             Some(Part::Failed(error)) => return Err(error.into()),
             None => return Err(ApiError::ending()),
         }

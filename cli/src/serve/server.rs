@@ -12,6 +12,7 @@ use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_text::{ChatTemplate, LanguageModel, Tokenizer};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use super::ServeOptions;
 use super::routes::{Service, router};
@@ -82,8 +83,10 @@ pub(super) async fn answer(
         jobs,
         tokenizer: Arc::clone(&tokenizer),
         template,
+        constraints: Mutex::default(),
         model: name,
         context: model.context(),
+        has_embeddings: model.pooling().is_some(),
         metrics: Arc::clone(&metrics),
         created,
         count: AtomicU64::new(0),

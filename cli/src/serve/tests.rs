@@ -228,6 +228,12 @@ fn wrong_requests_are_refused_in_a_line() {
         (chat, json!({"messages": message("a"), "n": 2}), 400, "'n' is not supported"),
         (chat, json!({"messages": message("a"), "tools": [{}]}), 400, "'tools' is not supported"),
         (chat, json!({"messages": message("a"), "max_tokens": -3}), 400, "integer `-3`"),
+        (chat, json!({"messages": message("a"), "top_logprobs": 3}), 400, "needs 'logprobs'"),
+        (chat, json!({"messages": message("a"), "logprobs": 3}), 400, "neither true nor false"),
+        (chat, json!({"messages": message("a"), "logprobs": true, "top_logprobs": 21}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": 21}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": true}), 400, "no number from 0 to 20"),
+        ("/v1/completions", json!({"prompt": "a", "logprobs": 1, "top_logprobs": 1}), 400, "a field of messages"),
         (
             chat,
             json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
@@ -238,7 +244,8 @@ fn wrong_requests_are_refused_in_a_line() {
         ("/v1/completions", json!({"prompt": []}), 400, "0 "),
         ("/v1/completions", json!({"prompt": [1000]}), 400, "1000 is none of the 48 tokens"),
         ("/v1/completions", json!({"prompt": ["a", "b"]}), 400, "there are 2 prompts"),
-        ("/v1/embeddings", json!({"input": "a"}), 404, "no such route"),
+        ("/v1/embeddings", json!({"input": "a"}), 501, "compile it with --embeddings"),
+        ("/v1/audio", json!({}), 404, "no such route"),
     ] {
         let (given, answer) = server.post(path, &body);
         let text = answer["error"]["message"].as_str().unwrap();
@@ -254,6 +261,80 @@ fn wrong_requests_are_refused_in_a_line() {
     assert_eq!(server.send("GET", "/v1/models/letters", "").0, 200);
     assert_eq!(server.send("GET", "/v1/models/other", "").0, 404);
     assert!(server.send("GET", "/v1/models", "").1.contains(r#""id":"letters""#));
+}
+
+/// The letters of the alphabet as `true` or `false`.
+#[test]
+fn answers_follow_a_schema() {
+    let server = Server::start(Alphabet::new(2), 4);
+    let ask = |format: Value| {
+        let body = json!({"messages": message("a"), "temperature": 0, "response_format": format});
+        let (status, answer) = server.post("/v1/chat/completions", &body);
+        let text =
+            if status == 200 { &answer["choices"][0]["message"]["content"] } else { &answer["error"]["message"] };
+        (status, text.as_str().unwrap().to_owned(), answer["choices"][0]["finish_reason"].clone())
+    };
+    let of = |schema: Value| {
+        ask(json!({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": schema}}))
+    };
+    for _ in 0..2 {
+        let (status, text, finish) = of(json!({"type": "boolean"}));
+        assert!(status == 200 && ["true", "false"].contains(&&*text), "{text}");
+        assert_eq!(finish, "stop");
+    }
+    assert_eq!(of(json!({"const": null})).1, "null");
+    assert_eq!(ask(json!({"type": "text"})).0, 200);
+    let deep = (0..100).fold(json!({}), |schema, _| json!({"type": "array", "items": schema}));
+    for (answer, why) in [
+        // No token of the model has a bracket.
+        (ask(json!({"type": "json_object"})), "no token of the model"),
+        (of(deep), "no token of the model"),
+        (of(json!({"type": "integer", "multipleOf": 99_999_989})), "the least common multiple"),
+        (of(json!({"not": {}})), "not"),
+        (ask(json!({"type": "json_schema"})), "has no 'schema'"),
+        (ask(json!({"type": "xml"})), "the type 'xml' is not supported"),
+    ] {
+        assert!(answer.0 == 400 && answer.1.contains(why) && !answer.1.contains('\n'), "{answer:?}");
+    }
+}
+
+#[test]
+fn tokens_have_log_probabilities() {
+    let server = Server::start(Alphabet::new(1), 4);
+    let mut body = json!({"messages": message("a"), "temperature": 1.5, "seed": 1, "max_tokens": 3});
+    (body["logprobs"], body["top_logprobs"]) = (json!(true), json!(2));
+    let (status, answer) = server.post("/v1/chat/completions", &body);
+    let content = answer["choices"][0]["logprobs"]["content"].as_array().unwrap();
+    assert_eq!((status, content.len()), (200, 3), "{answer}");
+    let text: String = content.iter().map(|one| one["token"].as_str().unwrap()).collect();
+    assert_eq!(answer["choices"][0]["message"]["content"], text);
+    for one in content {
+        let (token, likeliest) = (one["token"].as_str().unwrap(), one["top_logprobs"].as_array().unwrap());
+        assert_eq!((one["bytes"].clone(), likeliest.len()), (json!(token.as_bytes()), 2));
+        // The model is almost certain; its other logits are equal, and the first one is that of a control token.
+        assert_eq!((&likeliest[0]["token"], &likeliest[0]["logprob"]), (&one["token"], &one["logprob"]));
+        assert_eq!((&likeliest[1]["token"], &likeliest[1]["bytes"]), (&json!("<unk>"), &Value::Null));
+        assert!(likeliest[0]["logprob"].as_f64().unwrap().abs() < 1e-6);
+        assert!((likeliest[1]["logprob"].as_f64().unwrap() + 100.0).abs() < 1e-3);
+    }
+    // The same in parts.
+    body["stream"] = json!(true);
+    let (_, events) = server.send("POST", "/v1/chat/completions", &body.to_string());
+    let parts = events.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let streamed: Vec<Value> = parts
+        .flat_map(|part| part["choices"][0]["logprobs"]["content"].as_array().cloned().unwrap_or_default())
+        .collect();
+    assert_eq!(&streamed, content);
+    // A text has them in lists.
+    let body = json!({"prompt": "he", "temperature": 0, "max_tokens": 3, "logprobs": 1});
+    let (_, answer) = server.post("/v1/completions", &body);
+    let logprobs = &answer["choices"][0]["logprobs"];
+    let tokens: String = logprobs["tokens"].as_array().unwrap().iter().map(|token| token.as_str().unwrap()).collect();
+    assert_eq!((&answer["choices"][0]["text"], &logprobs["text_offset"]), (&json!(tokens), &json!([0, 1, 2])));
+    let first = tokens.get(..1).unwrap();
+    assert_eq!(logprobs["top_logprobs"][0][first], logprobs["token_logprobs"][0]);
+    let (_, answer) = server.post("/v1/completions", &json!({"prompt": "he", "max_tokens": 1}));
+    assert_eq!(answer["choices"][0]["logprobs"], Value::Null);
 }
 
 #[test]
@@ -288,12 +369,57 @@ fn a_failure_of_the_model_is_that_of_its_request() {
     assert_eq!(server.metric("requests_failed_total"), 2);
 }
 
+fn module_model() -> ModuleModel {
+    let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
+    ModuleModel::load(&ModelSource::find(Some(&fixture("model.gguf"))).unwrap(), "local-sync", &add_module).unwrap()
+}
+
+#[test]
+fn texts_have_embeddings() {
+    let server = Server::start(module_model(), 8);
+    let embed = |fields: Value| {
+        let (status, answer) = server.post("/v1/embeddings", &fields);
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let vector =
+        |value: &Value| value.as_array().unwrap().iter().map(|one| one.as_f64().unwrap() as f32).collect::<Vec<f32>>();
+    let answer = embed(json!({"input": ["the", "on it"], "model": "letters"}));
+    let vectors = [0, 1].map(|index| vector(&answer["data"][index]["embedding"]));
+    for vector in &vectors {
+        let length: f32 = vector.iter().map(|one| one * one).sum();
+        assert!(vector.len() == 256 && (length - 1.0).abs() < 1e-5, "{length}");
+    }
+    assert_ne!(vectors[0], vectors[1]);
+    assert_eq!((&answer["data"][1]["index"], &answer["object"]), (&json!(1), &json!("list")));
+    // One text, by its tokens, as bytes.
+    let tokens = texts().tokenizer.encode_first("on it");
+    assert_eq!(vector(&embed(json!({"input": tokens}))["data"][0]["embedding"]), vectors[1]);
+    let answer = embed(json!({"input": "on it", "encoding_format": "base64"}));
+    let bytes = data_encoding::BASE64.decode(answer["data"][0]["embedding"].as_str().unwrap().as_bytes()).unwrap();
+    let decoded = bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+    assert_eq!(decoded.collect::<Vec<f32>>(), vectors[1]);
+    assert_eq!(answer["usage"], json!({"prompt_tokens": tokens.len(), "total_tokens": tokens.len()}));
+    for (body, why) in [
+        (json!({"input": []}), "there are 0 texts"),
+        (json!({"input": [[]]}), "a text of 0 tokens"),
+        (json!({"input": [48]}), "48 is none of the 48 tokens"),
+        (json!({"input": "a ".repeat(100)}), "for a context of 64"),
+        (json!({"input": vec!["a"; 3000]}), "there are 3000 texts"),
+        (json!({"input": "a", "dimensions": 3}), "'dimensions' is not supported"),
+        (json!({"input": "a", "encoding_format": "hex"}), "hex"),
+    ] {
+        let (status, answer) = server.post("/v1/embeddings", &body);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(status == 400 && message.contains(why) && !message.contains('\n'), "{status} {message}");
+    }
+    assert_eq!((server.metric("requests_active"), server.metric("requests_waiting")), (0, 0));
+}
+
 /// Two conversations at a time have the texts that each has alone.
 #[test]
 fn conversations_of_a_module_do_not_mix() {
-    let add_module = |builder: SessionBuilder| builder.module_file(fixture("vmvx.vmfb"));
-    let model = ModuleModel::load(&ModelSource::find(Some(&fixture("model.gguf"))).unwrap(), "local-sync", &add_module)
-        .unwrap();
+    let model = module_model();
     assert_eq!((model.context(), model.slots()), (64, 2));
     let server = Server::start(model, 8);
     let body = |text: &str| json!({"messages": message(text), "temperature": 0, "max_tokens": 6});
@@ -306,6 +432,9 @@ fn conversations_of_a_module_do_not_mix() {
     assert!(alone.iter().any(|text| !text.is_empty()), "{alone:?}");
     let together = std::thread::scope(|scope| {
         let threads = ["the", "on it", "an"].map(|prompt| scope.spawn(move || text(prompt)));
+        // Embeddings between them change nothing.
+        let (status, answer) = server.post("/v1/embeddings", &json!({"input": ["it", "at"]}));
+        assert_eq!(status, 200, "{answer}");
         threads.map(|thread| thread.join().unwrap())
     });
     assert_eq!(together, alone);

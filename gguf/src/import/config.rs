@@ -39,6 +39,8 @@ pub(super) struct Config {
     pub(super) slots: i64,
     /// Whether the module is for VMVX alone.
     pub(super) is_portable: bool,
+    /// How the function `embed` pools; `None` for a module without it.
+    pub(super) pooling: Option<Pooling>,
     pub(super) norm_epsilon: f64,
     /// What embeddings are multiplied by.
     pub(super) embedding_scale: f64,
@@ -60,6 +62,39 @@ pub(super) struct Config {
     pub(super) frequencies: Frequencies,
     /// The frequencies of layers with a sliding window.
     pub(super) local_frequencies: Frequencies,
+}
+
+/// How the vectors of tokens become one, the embedding of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pooling {
+    /// Their sum, which has the direction of their mean.
+    Mean,
+    /// That of the last token.
+    Last,
+}
+
+impl Pooling {
+    /// Reads the pooling of a file, if the module needs it; `None` for one that is not supported. Source of the numbers: `llama_pooling_type` of llama.cpp's `llama.h`.
+    ///
+    /// Without metadata, or where it says that there is none, vectors are averaged: llama.cpp leaves them apart then, and a text has one each.
+    fn of(metadata: &Metadata<'_>, is_needed: bool) -> Result<Option<Pooling>> {
+        match metadata.optional_count("pooling_type")? {
+            _ if !is_needed => Ok(None),
+            None | Some(0 | 1) => Ok(Some(Pooling::Mean)),
+            Some(3) => Ok(Some(Pooling::Last)),
+            // That of the first token, and the scores of rankers.
+            Some(_) => Ok(None),
+        }
+    }
+}
+
+impl core::fmt::Display for Pooling {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Pooling::Mean => "mean",
+            Pooling::Last => "last",
+        })
+    }
 }
 
 /// Networks of which each token takes some.
@@ -159,6 +194,7 @@ impl Config {
             original_context: original.unwrap_or(trained),
             slots,
             is_portable: options.is_portable,
+            pooling: Pooling::of(metadata, options.embeddings)?,
             embedding_scale: metadata.scale_or("embedding_scale", embedding_scale)?,
             attention_scale: metadata.scale_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,
             residual_scale: metadata.scale_or("residual_scale", 1.0)?,

@@ -7,9 +7,9 @@ use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Local, Place};
 use super::batch::{Batch, opaque_indices};
-use super::config::Config;
+use super::config::{Config, Pooling};
 use super::layer::{Call, Layer, Places};
-use super::norm::{rms_norm, scaled, soft_capped};
+use super::norm::{rms_norm, scaled, soft_capped, sum_of_rows};
 use super::product::{Rows, embedding, product, product_of_one};
 use super::rotary::{Angles, Positions};
 use super::weight::{Parameters, Vector, Weight};
@@ -44,10 +44,10 @@ pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
         output: output.transpose()?,
     };
     parameters.check()?;
-    for kind in [Kind::Prefill, Kind::Decode, Kind::DecodeBatch] {
-        if kind != Kind::DecodeBatch || config.batch() > 1 {
-            model.function(&mut b, kind);
-        }
+    let batch = (config.batch() > 1).then_some(Kind::DecodeBatch);
+    let embed = config.pooling.map(Kind::Embed);
+    for kind in [Kind::Prefill, Kind::Decode].into_iter().chain(batch).chain(embed) {
+        model.function(&mut b, kind);
     }
     Ok(b)
 }
@@ -58,6 +58,7 @@ enum Kind {
     Prefill,
     Decode,
     DecodeBatch,
+    Embed(Pooling),
 }
 
 impl Kind {
@@ -66,6 +67,7 @@ impl Kind {
             Kind::Prefill => "prefill",
             Kind::Decode => "decode",
             Kind::DecodeBatch => "decode_batch",
+            Kind::Embed(_) => "embed",
         }
     }
 
@@ -89,6 +91,10 @@ impl Kind {
                 "sync func @{name}(%tokens: tensor<{batch}xi32>, {}, {}) -> (%logits: tensor<{batch}x{vocabulary}xf32>)",
                 each("position"),
                 each("slot")
+            ),
+            Kind::Embed(_) => format!(
+                "sync func @{name}(%tokens: tensor<?xi32>, %position: i32, %slot: i32) -> (%embedding: tensor<{}xf32>)",
+                config.width
             ),
         }
     }
@@ -119,7 +125,7 @@ impl Model<'_> {
         let scalar = Type::Scalar(Element::I32);
         let batch = u64::try_from(config.batch()).ok();
         let tokens = match kind {
-            Kind::Prefill => Type::tensor(&[None], Element::I32),
+            Kind::Prefill | Kind::Embed(_) => Type::tensor(&[None], Element::I32),
             Kind::Decode => scalar.clone(),
             Kind::DecodeBatch => Type::tensor(&[batch], Element::I32),
         };
@@ -129,25 +135,31 @@ impl Model<'_> {
         let function = b.function(kind.name(), &arguments);
         let (tokens, numbers) = (function.arguments[0], function.arguments[1..].to_vec());
         let (tokens, rows) = match kind {
-            Kind::Prefill => (tokens, Rows::Many(b.dim(tokens, 0))),
+            Kind::Prefill | Kind::Embed(_) => (tokens, Rows::Many(b.dim(tokens, 0))),
             Kind::Decode => (b.from_elements(&[tokens], &[1]), Rows::One),
             Kind::DecodeBatch => (tokens, Rows::Few(config.batch())),
         };
         let (positions, slots) = numbers.split_at(places);
-        let logits = self.logits(b, (tokens, rows), (positions, slots));
+        let hidden = self.hidden(b, (tokens, rows), (positions, slots));
+        let result = match kind {
+            Kind::Prefill | Kind::Decode | Kind::DecodeBatch => self.logits(b, rows, hidden),
+            Kind::Embed(pooling) => self.embedding(b, rows, hidden, pooling),
+        };
         let mut attributes = vec![
             (DECLARATION, kind.declaration(config)),
             ("incarnate.context", config.context.to_string()),
             ("incarnate.slots", config.slots.to_string()),
         ];
-        if kind == Kind::DecodeBatch {
-            attributes.push(("incarnate.batch", config.batch().to_string()));
+        match kind {
+            Kind::Prefill | Kind::Decode => {}
+            Kind::DecodeBatch => attributes.push(("incarnate.batch", config.batch().to_string())),
+            Kind::Embed(pooling) => attributes.push(("incarnate.pooling", pooling.to_string())),
         }
-        b.end_function(function, &[logits], &[], &attributes);
+        b.end_function(function, &[result], &[], &attributes);
     }
 
-    /// Computes the logits of the token behind the last one, or behind each of a few.
-    fn logits(
+    /// Computes the vectors of tokens behind the last layer, `[rows, width]`, and keeps their keys and values.
+    fn hidden(
         &self,
         b: &mut Builder,
         (tokens, rows): (Value, Rows),
@@ -174,15 +186,37 @@ impl Model<'_> {
             x = layer.apply(b, &call, index, x);
         }
         b.set_location(Some("output"));
-        let last = match rows {
+        x
+    }
+
+    /// The vector of the last token, `[1, width]`, or those of a few.
+    fn last(&self, b: &mut Builder, rows: Rows, x: Value) -> Value {
+        match rows {
             Rows::One | Rows::Few(_) => x,
             Rows::Many(count) => {
                 let one = b.index(1);
                 let last = b.subi(count, one);
-                let [zero, one, width] = [0, 1, config.width].map(Extent::Constant);
+                let [zero, one, width] = [0, 1, self.config.width].map(Extent::Constant);
                 b.extract_slice(x, &[last.into(), zero], &[one, width], &[one, one], &[])
             }
-        };
+        }
+    }
+
+    /// Computes the embedding of the tokens, see [`Pooling`].
+    fn embedding(&self, b: &mut Builder, rows: Rows, x: Value, pooling: Pooling) -> Value {
+        let config = self.config;
+        let pooled = if pooling == Pooling::Last { self.last(b, rows, x) } else { x };
+        let normalised = rms_norm(b, pooled, &self.norm, config.width, config.norm_epsilon);
+        match pooling {
+            Pooling::Last => b.collapse_shape(normalised, &[vec![0, 1]]),
+            Pooling::Mean => sum_of_rows(b, normalised, config.width),
+        }
+    }
+
+    /// Computes the logits of the token behind the last one, or behind each of a few.
+    fn logits(&self, b: &mut Builder, rows: Rows, x: Value) -> Value {
+        let config = self.config;
+        let last = self.last(b, rows, x);
         let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
         let output = self.output.as_ref().unwrap_or(&self.embedding);
         let logits = match rows {

@@ -7,6 +7,10 @@
 //! | `prefill` | tokens `[?] i32`, the position of the first one `i32`, the slot `i32` | logits of the token behind the last one `[V] f32` |
 //! | `decode` | a token `i32`, its position `i32`, the slot `i32` | logits of the token behind it `[V] f32` |
 //! | `decode_batch` | tokens `[B] i32`, `B` positions `i32`, `B` slots `i32` | logits of the tokens behind them `[B, V] f32` |
+//! | `embed` | those of `prefill` | the vector of the tokens behind the last norm `[W] f32` |
+//!
+//! `W` is the length of the vectors of tokens. `embed` adds those of all tokens, or returns the last one: the attribute `incarnate.pooling` is
+//! `mean` or `last`. Modules have this function with [`Options::embeddings`], unless the file has another pooling.
 //!
 //! The attributes `incarnate.context` and `incarnate.slots` of the functions state the numbers of positions and of slots; `incarnate.batch` of
 //! `decode_batch`, which modules for VMVX with several slots have, states `B`. Two steps of a batch that are the same count once.
@@ -51,6 +55,8 @@ pub struct Options {
     pub context: Option<u64>,
     /// Conversations that a module holds at a time.
     pub slots: u64,
+    /// Whether the module has the function `embed`. Its code is as large as that of `prefill`.
+    pub embeddings: bool,
     /// Whether the module is compiled for VMVX alone. Other targets take subnormal numbers as 0, so that scales are computed in another way.
     pub is_portable: bool,
 }
@@ -62,7 +68,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context: None, slots: 1, is_portable: false }
+        Options { context: None, slots: 1, embeddings: false, is_portable: false }
     }
 }
 

@@ -36,6 +36,15 @@ pub(super) fn rms_norm(b: &mut Builder, x: Value, weight: &Vector, length: i64, 
     })
 }
 
+/// Adds the rows of `[rows, width]`: `[width]`.
+pub(super) fn sum_of_rows(b: &mut Builder, x: Value, width: i64) -> Value {
+    let zero = b.float(0.0, Element::F32);
+    let sums = b.fill(zero, &[Extent::Constant(width)]);
+    // The rows are the inner loop, which is a reduction.
+    let maps = [Map::of(2, &[1, 0]), Map::of(2, &[0])];
+    b.generic_single(&[x], sums, &maps, &[Iterator::Parallel, Iterator::Reduction], |b, x| b.addf(x[1], x[0]))
+}
+
 /// Adds a vector to each row.
 pub(super) fn add_to_rows(b: &mut Builder, x: Value, vector: Value) -> Value {
     let extents = b.extents(x);

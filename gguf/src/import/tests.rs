@@ -214,9 +214,40 @@ fn parts_are_those_that_a_file_has() {
     assert!(own.contains("util.global.load @output.weight"));
     let scaled = Model::new("granite", 8).with("granite.logit_scale", Value::Number(4.0)).import().unwrap();
     assert!(scaled.contains("arith.constant 0.25 : f32"));
-    let context = Options { context: Some(48), slots: 3, is_portable: true };
+    let context = Options { context: Some(48), slots: 3, is_portable: true, ..Options::default() };
     let text = import(&Model::new("gemma", 8).file(), &context).unwrap();
     assert!(text.contains("@cache : tensor<3x48x1x2x2x64xf32>"), "{}", &text[..2000]);
+}
+
+#[test]
+fn embeddings_are_pooled_as_the_file_says() {
+    let options = Options { embeddings: true, ..Options::default() };
+    let pooled = |pooling: Option<u32>, options: &Options| {
+        let model = pooling
+            .into_iter()
+            .fold(Model::new("llama", 8), |model, pooling| model.with("llama.pooling_type", Value::Count(pooling)));
+        let text = import(&model.file(), options).unwrap();
+        let embed = text.split_once("func.func @embed")?.1.lines().next()?.to_owned();
+        Some(
+            embed
+                .split_once("incarnate.pooling\" = \"")
+                .or(embed.split_once("incarnate.pooling = \""))?
+                .1
+                .split('"')
+                .next()?
+                .to_owned(),
+        )
+    };
+    for (pooling, expected) in [
+        (None, Some("mean")),
+        (Some(0), Some("mean")),
+        (Some(1), Some("mean")),
+        (Some(3), Some("last")),
+        (Some(2), None),
+    ] {
+        assert_eq!(pooled(pooling, &options).as_deref(), expected, "{pooling:?}");
+        assert_eq!(pooled(pooling, &Options::default()), None);
+    }
 }
 
 #[test]

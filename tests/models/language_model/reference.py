@@ -93,7 +93,13 @@ def cases():
     for tokens, position in ((np.zeros(0, np.int32), "6"), (np.ones(3, np.int32), "62")):
         wrong.fails("prefill", [tokens, position, "1"], "FAILED_PRECONDITION")
     decode(wrong, first[6], 6, 1, logits[6])
-    return [whole, two, both, wrong]
+    # The vectors of all tokens, added; those of the second call follow those of the first.
+    vectors = model().vectors(first)
+    embedded = case("embeddings")
+    for tokens, position in ((first[:4], 0), (first[4:], 4), (first[:1], 0)):
+        expected = vectors[position : position + len(tokens)].sum(0).astype(np.float32)
+        embedded.call("embed", [np.array(tokens, np.int32), f"{position}", "1"], [expected], f32=TOLERANCE)
+    return [whole, two, both, wrong, embedded]
 
 
 def extra_files(folder):

@@ -44,7 +44,8 @@ fn generate(
     let mut sampler = Sampler::new(SamplerOptions { temperature: 0.0, ..SamplerOptions::default() });
     let stop = StopTexts::new(stop.iter().copied());
     let mut text = String::new();
-    let generation = Generation { tokenizer, sampler: &mut sampler, stop, limit };
+    let generation =
+        Generation { tokenizer, sampler: &mut sampler, stop, limit, constraint: None, log_probabilities: None };
     let generated = conversation.generate(model, prompt, generation, |part| {
         text.push_str(part);
         Ok(if text.contains('!') { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

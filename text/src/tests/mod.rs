@@ -1,7 +1,10 @@
 //! Tests of the crate, and the files that they read.
 
+mod constraint;
 mod damaged;
+mod embedding;
 mod generation;
+mod probabilities;
 mod sampling;
 mod stop;
 mod template;

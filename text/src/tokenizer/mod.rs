@@ -208,6 +208,18 @@ impl Tokenizer {
         }
     }
 
+    /// Returns the bytes that a token adds to a text: none for a control token, or for a number that is no token.
+    #[must_use]
+    pub fn token_bytes(&self, token: u32) -> &[u8] {
+        self.pieces.get(token)
+    }
+
+    /// Returns the text of a token that adds none to a text, such as `<|im_end|>`.
+    #[must_use]
+    pub fn control_text(&self, token: u32) -> Option<&str> {
+        self.special.name(token)
+    }
+
     /// Returns a decoder for a text.
     #[must_use]
     pub fn decoder(&self) -> Decoder {

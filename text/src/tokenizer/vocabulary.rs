@@ -113,6 +113,8 @@ pub(super) struct SpecialTokens {
     automaton: AhoCorasick,
     /// The number of each pattern of the automaton.
     numbers: Vec<u32>,
+    /// The texts of tokens without a piece of text: control tokens, and those of unknown text.
+    names: HashMap<u32, String>,
 }
 
 impl SpecialTokens {
@@ -130,7 +132,15 @@ impl SpecialTokens {
             .match_kind(MatchKind::LeftmostLongest)
             .build(special().map(|(_, text, _)| text))
             .map_err(|error| Error::resource_exhausted(format!("special tokens: {}", shown(&error.to_string()))))?;
-        Ok(SpecialTokens { automaton, numbers: special().map(|(number, ..)| number).collect() })
+        let is_name = |kind: Kind| matches!(kind, Kind::Control | Kind::Unknown);
+        let names = special().filter(|(.., kind)| is_name(*kind)).map(|(number, text, _)| (number, text.to_owned()));
+        let names = names.collect();
+        Ok(SpecialTokens { automaton, numbers: special().map(|(number, ..)| number).collect(), names })
+    }
+
+    /// Returns the text of a token that is no piece of text, such as `<|im_end|>`.
+    pub(super) fn name(&self, token: u32) -> Option<&str> {
+        self.names.get(&token).map(String::as_str)
     }
 
     /// Returns the special tokens of a text and the range of each, from left to right; of those that begin at a byte the longest.

@@ -211,7 +211,7 @@ impl Compiler {
         }
         if format != ModelFormat::Gguf && *language_model != gguf::Options::default() {
             return Err(Error::invalid_argument(format!(
-                "'{}' is no GGUF file, and --context and --slots are for the import of those: leave them out",
+                "'{}' is no GGUF file, and --context, --slots and --embeddings are for the import of those: leave them out",
                 model.display()
             )));
         }
