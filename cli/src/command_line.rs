@@ -114,7 +114,11 @@ impl Command {
                 let compiler = bench.of.compiler.clone();
                 (compiler, bench.of.all_modules().chain(&mut bench.against).chain(&mut bench.vmvx).collect())
             }
-            Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
+            Command::Check(arguments) => {
+                let compiler = arguments.compiler.clone();
+                // A folder is one of modules.
+                (compiler, arguments.all_files().filter(|file| !file.is_dir()).collect())
+            }
             Command::Dump(arguments) if arguments.is_summary() => return None,
             Command::Dump(arguments) => (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect()),
             Command::Translate(arguments) => {
@@ -127,12 +131,13 @@ impl Command {
     }
 
     /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
-    /// result is. The weights of GGUF files become parameters of the program that the command runs.
+    /// result is. The weights of language models become parameters of the program that the command runs.
     pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
         let Some((compiler, files)) = self.files() else { return Ok(Vec::new()) };
-        let is_gguf = |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(ModelFormat::Gguf)));
-        let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_gguf).collect();
+        let is_language_model =
+            |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(format)) if format.is_language_model());
+        let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_language_model).collect();
         let compiled = compile_models(&compiler, files, prefer)?;
         if let (Command::Build(build), [_, ..]) = (&mut *self, &*weights) {
             build.project.feature.push(ChatOptions::COMMAND.to_owned());

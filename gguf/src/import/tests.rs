@@ -3,7 +3,7 @@
 use incarnate_bytecode::{Result, StatusCode};
 
 use super::config::Config;
-use super::{Options, import};
+use super::{Checkpoint, Options, import};
 use crate::tests::{Row, header, read, text};
 use crate::{ElementType, GgufFile};
 
@@ -84,8 +84,12 @@ impl Model {
         read(header(&rows, &self.tensors)).unwrap()
     }
 
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint::from_gguf(&self.file()).unwrap()
+    }
+
     fn import(&self) -> Result<String> {
-        import(&self.file(), &Options::default())
+        import(&self.checkpoint(), &Options::default())
     }
 }
 
@@ -155,7 +159,7 @@ fn layers_have_the_window_of_their_position() {
     let layers = |name: &'static str, facts: &[(&str, Value)]| {
         let model = Model::new(name, 8).with(&format!("{name}.block_count"), Value::Count(7));
         let with = |model: Model, (key, value): &(&str, Value)| model.with(&format!("{name}.{key}"), value.clone());
-        let config = Config::of(&facts.iter().fold(model, with).file(), &Options::default()).unwrap();
+        let config = Config::of(&facts.iter().fold(model, with).checkpoint(), &Options::default()).unwrap();
         (0..7).map(|layer| config.window_of(layer)).collect::<Vec<_>>()
     };
     let window = |size| ("attention.sliding_window", Value::Count(size));
@@ -179,7 +183,7 @@ fn layers_have_the_window_of_their_position() {
 fn the_context_selects_the_factors_of_rotary_embeddings() {
     let model = joined(Model::new("phi3", 8)).with("phi3.rope.scaling.original_context_length", Value::Count(32));
     let model = model.tensor("rope_factors_short.weight", Some((&[32], 0)));
-    let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).file();
+    let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).checkpoint();
     for (context, used) in [(None, "long"), (Some(33), "long"), (Some(32), "short")] {
         let text = import(&file, &Options { context, ..Options::default() }).unwrap();
         let parameters: Vec<_> = text.split("util.global.load @rope_factors_").skip(1).collect();
@@ -215,7 +219,7 @@ fn parts_are_those_that_a_file_has() {
     let scaled = Model::new("granite", 8).with("granite.logit_scale", Value::Number(4.0)).import().unwrap();
     assert!(scaled.contains("arith.constant 0.25 : f32"));
     let context = Options { context: Some(48), slots: 3, is_portable: true };
-    let text = import(&Model::new("gemma", 8).file(), &context).unwrap();
+    let text = import(&Model::new("gemma", 8).checkpoint(), &context).unwrap();
     assert!(text.contains("@cache : tensor<3x48x1x2x2x64xf32>"), "{}", &text[..2000]);
 }
 
@@ -271,14 +275,18 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         (llama().tensor("token_embd.weight", None), "no tensor 'token_embd.weight'"),
         (llama().tensor("blk.0.ffn_up.weight", None), "no tensor 'blk.0.ffn_up.weight'"),
         (llama().tensor("blk.0.ffn_up.weight", Some((&[512, 288], 8))), "shape [512, 288] instead of [512, 256]"),
-        (llama().tensor("output_norm.weight", Some((&[WIDTH], 1))), "'output_norm.weight' of F16, not F32"),
+        (
+            llama().tensor("output_norm.weight", Some((&[WIDTH], 28))),
+            "'output_norm.weight' of F64, not F32, F16 or BF16",
+        ),
         (llama().tensor("output_norm.weight", Some((&[WIDTH, 1], 0))), "instead of [256]"),
     ] {
         let error = model.import().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     for (context, slots, words) in [(Some(65), 1, "1 to 64 positions"), (Some(0), 1, "1 to 64"), (None, 0, "0 slots")] {
-        let error = import(&llama().file(), &Options { context, slots, ..Options::default() }).unwrap_err().to_string();
+        let error =
+            import(&llama().checkpoint(), &Options { context, slots, ..Options::default() }).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

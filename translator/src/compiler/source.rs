@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::Result;
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, ModelFolder};
 
 use super::hash::Hash;
 use super::{ModelFormat, import, with_path};
@@ -63,13 +63,17 @@ pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the hash of what a module is made of: the contents of a model with its weights, or the header of a GGUF file, whose weights are
+/// Returns the hash of what a module is made of: the contents of a model with its weights, or the header of a language model, whose weights are
 /// parameters of the module.
 ///
 /// # Errors
 /// Errors of reading the files.
 pub(super) fn hash_of(model: &Path) -> Result<String> {
     let mut hash = Hash::default();
+    if let Some(folder) = ModelFolder::at(model) {
+        hash.part(&folder.header()?);
+        return Ok(hash.finish());
+    }
     if ModelFormat::of(model)? == Some(ModelFormat::Gguf) {
         hash.part(&GgufFile::open(model)?.header()?);
         return Ok(hash.finish());
