@@ -44,6 +44,8 @@ pub(super) fn read(facts: &Facts<'_>, rule: WindowRule, layers: u64) -> Result<W
         }
         WindowRule::Periodic { size: default, period } => {
             let size = size(facts, default)?;
+            // Newer files keep the number that their `layer_types` are made of.
+            facts.ignore(&["_sliding_window_pattern"]);
             let period = match facts.count("sliding_window_pattern")?.unwrap_or(period) {
                 0 => return Err(Error::invalid_argument("'sliding_window_pattern' is 0")),
                 period => period,
