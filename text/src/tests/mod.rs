@@ -2,6 +2,7 @@
 
 mod damaged;
 mod generation;
+mod json;
 mod sampling;
 mod stop;
 mod template;

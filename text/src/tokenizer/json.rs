@@ -13,7 +13,7 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 
 use super::bpe::{self, Bpe, ModelOptions, Step};
-use super::vocabulary::{AddedToken, Vocabulary};
+use super::vocabulary::{AddedToken, Kind, Vocabulary};
 use super::{byte_level, sentence_piece};
 use crate::folder::parse;
 use crate::{metadata, shown};
@@ -29,8 +29,8 @@ pub(super) struct File {
     pub(super) model: Bpe,
     /// Whether tokens consist of characters that stand for bytes; else they have spaces as SentencePiece has.
     pub(super) is_byte_level: bool,
-    /// Whether the decoder removes a space at the start of a text, which the encoder added.
-    pub(super) adds_space: bool,
+    /// Whether the encoder adds a space in front of a text, which the decoder removes, and one behind a special token.
+    pub(super) adds_space: [bool; 2],
     /// The token that the post-processor adds in front of a text.
     pub(super) begin: Option<u32>,
 }
@@ -96,22 +96,25 @@ impl File {
         let Json { added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model } = parse(bytes)?;
         let is_byte = |text: &str| model.byte_fallback && sentence_piece::byte(text).is_some();
         let vocabulary = Vocabulary::of_json(&model.vocab, &added_tokens, is_byte)?;
-        let (is_byte_level, adds_space) = decoder_of(decoder.as_ref()).context(|| "decoder")?;
+        let (is_byte_level, strips_space) = decoder_of(decoder.as_ref()).context(|| "decoder")?;
         let normalizers = normalizers(normalizer.as_ref()).context(|| "normalizer")?;
         let steps = steps(pre_tokenizer.as_ref()).context(|| "pre-tokenizer")?;
+        let is_prepended = normalizers.iter().any(|normalizer| matches!(normalizer, NormalizerWrapper::Prepend(_)));
+        let adds_space = [strips_space, strips_space && (is_prepended || steps.iter().any(adds_spaces))];
         let begin = begin(post_processor.as_ref(), &vocabulary).context(|| "post-processor")?;
         let number = |text: &str| model.vocab.get(text).copied();
         let bytes = match is_byte_level {
             true => byte_level::bytes(number),
             false => (0..=255).map(|byte| number(&sentence_piece::token_of(byte))).collect(),
         };
-        let model = Bpe { normalizers, steps, model: model.build()?, bytes };
+        let model = Bpe { normalizers, steps, model: model.build(&vocabulary)?, bytes };
         Ok(File { vocabulary, model, is_byte_level, adds_space, begin })
     }
 }
 
 impl Model {
-    fn build(self) -> Result<tokenizers::models::bpe::BPE> {
+    /// Returns the model of text, without special tokens: it would make them of a user's text otherwise.
+    fn build(self, vocabulary: &Vocabulary) -> Result<tokenizers::models::bpe::BPE> {
         if self.dropout.is_some_and(|dropout| dropout != 0.0) {
             return Err(Error::unimplemented("'dropout', by which texts have different tokens each time"));
         }
@@ -122,14 +125,28 @@ impl Model {
         if let Some((name, _)) = affixes.iter().find(|(_, affix)| affix.as_ref().is_some_and(|text| !text.is_empty())) {
             return Err(Error::unimplemented(format!("'{name}'")));
         }
-        let merges = merges(self.merges, &self.vocab)?;
+        let is_special = |text: &str| {
+            let kind = self.vocab.get(text).and_then(|number| vocabulary.kinds.get(*number as usize));
+            kind == Some(&Kind::Control)
+        };
+        let mut merges = merges(self.merges, &self.vocab)?;
+        merges.retain(|(left, right)| {
+            ![left, right, &[&**left, right].concat()].into_iter().any(|part| is_special(part))
+        });
+        let unknown = self.unk_token.filter(|token| self.vocab.contains_key(token));
+        let is_of_text = |text: &str| unknown.as_deref() == Some(text) || !is_special(text);
+        let vocab: Vocab = self
+            .vocab
+            .iter()
+            .filter(|(text, _)| is_of_text(text))
+            .map(|(text, number)| (text.clone(), *number))
+            .collect();
         let options = ModelOptions {
             ignores_merges: self.ignore_merges,
-            unknown: self.unk_token.filter(|token| self.vocab.contains_key(token)),
+            unknown,
             fuses_unknown: self.fuse_unk,
             falls_back_to_bytes: self.byte_fallback,
         };
-        let vocab: Vocab = self.vocab.into_iter().collect();
         bpe::model(vocab, merges, options)
     }
 }
@@ -228,6 +245,12 @@ fn normalizers(value: Option<&Value>) -> Result<Vec<NormalizerWrapper>> {
         converted(part)
     };
     parts(value, "normalizers")?.into_iter().map(normalizer).collect()
+}
+
+/// Whether a step adds a space in front of a text behind a special token.
+fn adds_spaces(step: &Step) -> bool {
+    let later = step.later.as_ref();
+    matches!(later, Some(PreTokenizerWrapper::Metaspace(step)) if step.prepend_scheme != PrependScheme::Never)
 }
 
 fn steps(value: Option<&Value>) -> Result<Vec<Step>> {

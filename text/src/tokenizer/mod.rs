@@ -52,8 +52,8 @@ pub struct Tokenizer {
     begin: Option<u32>,
     ends: Vec<u32>,
     adds_begin: bool,
-    /// Whether a space is added in front of a text.
-    adds_space: bool,
+    /// Whether a space is added in front of a text, and of one behind a special token.
+    adds_space: [bool; 2],
 }
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Tokenizer {
         let ends: Vec<u32> =
             [token("eos")?.or_else(|| default(2)), token("eot")?, token("eom")?].into_iter().flatten().collect();
         let adds_begin = metadata::flag(file, "tokenizer.ggml.add_bos_token")?.unwrap_or(adds_begin) && begin.is_some();
-        let adds_space = matches!(&model, Model::SentencePiece(model) if model.adds_space());
+        let adds_space = [matches!(&model, Model::SentencePiece(model) if model.adds_space()); 2];
         Ok(Tokenizer { begin, adds_begin, adds_space, ..Tokenizer::of(vocabulary, model, is_byte_level, ends)? })
     }
 
@@ -153,7 +153,7 @@ impl Tokenizer {
         ends.dedup();
         let (special, pieces) = (SpecialTokens::new(&vocabulary)?, Arc::new(pieces));
         let kinds = vocabulary.kinds;
-        Ok(Tokenizer { model, special, kinds, pieces, begin: None, ends, adds_begin: false, adds_space: false })
+        Ok(Tokenizer { model, special, kinds, pieces, begin: None, ends, adds_begin: false, adds_space: [false; 2] })
     }
 
     /// Returns the number of tokens.
@@ -266,15 +266,15 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> String {
         let mut decoder = self.decoder();
         let mut text = String::new();
-        let mut is_start = true;
+        let mut adds_space = self.adds_space[0];
         for token in tokens {
             let piece = decoder.push(*token);
             let is_special = self.kinds.get(*token as usize).is_some_and(|kind| kind.is_special());
             text.push_str(match piece.strip_prefix(' ') {
-                Some(rest) if self.adds_space && is_start && !is_special => rest,
+                Some(rest) if adds_space && !is_special => rest,
                 _ => &piece,
             });
-            is_start = is_special;
+            adds_space = is_special && self.adds_space[1];
         }
         text + &decoder.finish()
     }
