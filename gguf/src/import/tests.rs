@@ -8,7 +8,7 @@ use crate::tests::{Row, header, read, text};
 use crate::{ElementType, GgufFile};
 
 /// A file with the metadata and the tensors of a model of one layer.
-struct Model {
+pub(super) struct Model {
     metadata: Vec<(String, Value)>,
     /// Names, shapes with the rows last, types.
     tensors: Vec<(String, Vec<u64>, u32)>,
@@ -22,11 +22,11 @@ enum Value {
     Flags(&'static [u8]),
 }
 
-const WIDTH: u64 = 256;
+pub(super) const WIDTH: u64 = 256;
 
 impl Model {
     /// A model whose matrices are of the type with the number.
-    fn new(architecture: &'static str, number: u32) -> Model {
+    pub(super) fn new(architecture: &'static str, number: u32) -> Model {
         let mut metadata = vec![("general.architecture".to_owned(), Value::Text(architecture))];
         for (key, count) in [
             ("context_length", 64),
@@ -88,21 +88,21 @@ impl Model {
         Checkpoint::from_gguf(&self.file()).unwrap()
     }
 
-    fn import(&self) -> Result<String> {
+    pub(super) fn import(&self) -> Result<String> {
         import(&self.checkpoint(), &Options::default())
     }
 }
 
 /// Joins the projections of queries, keys and values, and those of gates and of the other products.
-fn joined(model: Model) -> Model {
+pub(super) fn joined(model: Model, number: u32) -> Model {
     let removed = ["attn_q", "attn_k", "attn_v", "ffn_gate"];
     let model = removed.iter().fold(model, |model, part| model.tensor(&format!("blk.0.{part}.weight"), None));
-    let model = model.tensor("blk.0.attn_qkv.weight", Some((&[2 * WIDTH, WIDTH], 8)));
-    model.tensor("blk.0.ffn_up.weight", Some((&[1024, WIDTH], 8)))
+    let model = model.tensor("blk.0.attn_qkv.weight", Some((&[2 * WIDTH, WIDTH], number)));
+    model.tensor("blk.0.ffn_up.weight", Some((&[1024, WIDTH], number)))
 }
 
 /// Adds vectors of layer 0.
-fn with_vectors(model: Model, names: &[&str], length: u64) -> Model {
+pub(super) fn with_vectors(model: Model, names: &[&str], length: u64) -> Model {
     let with = |model: Model, name: &&str| model.tensor(&format!("blk.0.{name}.weight"), Some((&[length], 0)));
     names.iter().fold(model, with)
 }
@@ -139,7 +139,7 @@ fn each_architecture_is_imported() {
         ("gemma2", &post_norms),
         ("gemma3", &|model| post_norms(head_norms(model))),
         ("granite", &|model| model),
-        ("phi3", &joined),
+        ("phi3", &|model| joined(model, 8)),
         ("smollm3", &|model| model),
         ("mistral3", &|model| model),
         ("olmo2", &|model| results_alone(post_norms(all_heads(model)))),
@@ -181,7 +181,7 @@ fn layers_have_the_window_of_their_position() {
 
 #[test]
 fn the_context_selects_the_factors_of_rotary_embeddings() {
-    let model = joined(Model::new("phi3", 8)).with("phi3.rope.scaling.original_context_length", Value::Count(32));
+    let model = joined(Model::new("phi3", 8), 8).with("phi3.rope.scaling.original_context_length", Value::Count(32));
     let model = model.tensor("rope_factors_short.weight", Some((&[32], 0)));
     let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).checkpoint();
     for (context, used) in [(None, "long"), (Some(33), "long"), (Some(32), "short")] {
@@ -227,7 +227,7 @@ fn parts_are_those_that_a_file_has() {
 fn wrong_models_are_errors_that_say_what_is_wrong() {
     use Value::{Count, Number, Text};
     let llama = || Model::new("llama", 8);
-    let phi3 = || joined(Model::new("phi3", 8));
+    let phi3 = || joined(Model::new("phi3", 8), 8);
     let warm = |original| {
         let model = Model::new("mistral3", 8).with("mistral3.attention.temperature_scale", Number(0.1));
         model.with("mistral3.rope.scaling.original_context_length", Count(original))

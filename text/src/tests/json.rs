@@ -95,7 +95,9 @@ fn tokens_that_begin_and_end_texts_are_those_of_the_files() {
     assert_eq!((qwen.begin(), qwen.add_bos(), qwen.end_tokens()), (Some(1), false, &[2, 7, 9][..]));
     let other = with("config.json", json!({"eos_token_id": 5})).tokenizer().unwrap();
     assert_eq!(other.end_tokens(), [2, 5]);
-    for (value, words) in [(json!(-1), "'eos_token_id' is -1"), (json!([100_000]), "100000"), (json!("x"), "outside of the vocabulary")] {
+    for (value, words) in
+        [(json!(-1), "'eos_token_id' is -1"), (json!([100_000]), "100000"), (json!("x"), "outside of the vocabulary")]
+    {
         let error = with("generation_config.json", json!({"eos_token_id": value})).tokenizer().unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("generation_config.json"), "{error}");
     }

@@ -223,7 +223,7 @@ fn check_pattern(part: &Value) -> Result<()> {
     let pattern = part.get("pattern");
     let text = ["String", "Regex"].iter().find_map(|kind| pattern?.get(kind)?.as_str());
     match text {
-        Some(text) if text.is_empty() => Err(Error::invalid_argument("a pattern is empty")),
+        Some("") => Err(Error::invalid_argument("a pattern is empty")),
         Some(text) if text.len() <= MAXIMUM_PATTERN => Ok(()),
         Some(text) => Err(Error::resource_exhausted(format!("a pattern has {} bytes", text.len()))),
         None => Err(Error::invalid_argument("there is no pattern")),

@@ -5,6 +5,10 @@ mod family;
 mod rope;
 mod window;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use super::checkpoint::{Checkpoint, Conventions, Stated, Stored};
