@@ -122,3 +122,54 @@ impl ModelSource {
         Ok(builder.parameters(ScopedIndex::new(SCOPE, index)))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use incarnate_text::LanguageModel as _;
+    use serde_json::{Map, Value, json};
+
+    use super::super::model::ModuleModel;
+    use super::*;
+
+    /// Writes the weights of a file in the layout of Hugging Face. Their keys are those of the file, which the module of the test has.
+    fn write_folder(file: &GgufFile, folder: &Path) {
+        let (mut header, mut data) = (Map::new(), Vec::new());
+        for tensor in file.tensors() {
+            let (start, first) = (data.len(), usize::try_from(tensor.offset).unwrap());
+            let length = usize::try_from(tensor.length.unwrap()).unwrap();
+            data.extend_from_slice(&file.contents().bytes(first..first + length).unwrap());
+            let row = json!({"dtype": "U8", "shape": [length], "data_offsets": [start, data.len()]});
+            header.insert(tensor.name.clone(), row);
+        }
+        let header = Value::from(header).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+        std::fs::write(folder.join("model.safetensors"), bytes).unwrap();
+        std::fs::write(folder.join("config.json"), r#"{"eos_token_id": 2}"#).unwrap();
+        let tokenizer = include_str!("../../../text/tests/tokenizers/llama3.json");
+        std::fs::write(folder.join("tokenizer.json"), tokenizer).unwrap();
+    }
+
+    #[test]
+    fn folders_have_weights_and_tokenizers_as_files_have() {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Small-1.5B");
+        std::fs::create_dir(&path).unwrap();
+        write_folder(&GgufFile::open(&fixture.join("model.gguf")).unwrap(), &path);
+        let logits = |path: &Path| {
+            let source = ModelSource::find(Some(path)).unwrap();
+            let module = fixture.join("vmvx.vmfb");
+            let mut model = ModuleModel::load(&source, "local-sync", &|builder| builder.module_file(&module)).unwrap();
+            model.logits(0, &[7, 3], 0).unwrap().to_vec()
+        };
+        assert_eq!(logits(&path), logits(&fixture.join("model.gguf")));
+        let source = ModelSource::find(Some(&path)).unwrap();
+        let text = source.text().unwrap();
+        assert_eq!(text.tokenizer().unwrap().end_tokens(), [2]);
+        let error = text.template().unwrap_err().to_string();
+        assert!(error.starts_with("NOT_FOUND") && error.contains("chat_template.jinja"), "{error}");
+        #[cfg(feature = "serve")]
+        assert_eq!(source.name(), "Small-1.5B");
+    }
+}
