@@ -41,7 +41,7 @@ pub(super) struct CommandLine {
 #[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Compile a model (.onnx, .gguf, .mlir, .mlirbc) with IREE's compiler.
+    /// Compile a model (.onnx, .gguf, .mlir, .mlirbc, a folder of Hugging Face) with IREE's compiler.
     #[command(after_help = examples::COMPILE)]
     Compile(CompileArguments),
     /// Call a function and print, write or check its results.
@@ -80,10 +80,10 @@ pub(super) enum Command {
     /// Build a native program of translated modules, with the commands run, bench and check.
     #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
-    /// Talk with a language model (.gguf): the first time, its program is built.
+    /// Talk with a language model (.gguf, or a folder of Hugging Face): the first time, its program is built.
     #[command(after_help = examples::CHAT)]
     Chat(ModelCommand<ChatOptions>),
-    /// Answer clients of OpenAI's HTTP interface with a language model (.gguf): the first time, its program is built.
+    /// Answer clients of OpenAI's HTTP interface with a language model (.gguf, or a folder of Hugging Face): the first time, its program is built.
     #[command(after_help = examples::SERVE)]
     Serve(ModelCommand<ServeOptions>),
     /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
