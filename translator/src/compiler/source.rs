@@ -109,4 +109,28 @@ mod tests {
         hash.part(&[1, 2, 4]);
         assert_eq!(hash_of(&model).unwrap(), hash.finish());
     }
+
+    #[test]
+    fn the_source_of_a_folder_is_what_its_module_depends_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Small-1.5B");
+        fs::create_dir(&path).unwrap();
+        assert!(ModelFormat::of(&path).is_err(), "a folder without a model");
+        fs::write(path.join("config.json"), "{}").unwrap();
+        assert_eq!(ModelFormat::of(&path).unwrap(), Some(ModelFormat::HuggingFace));
+        let header = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let weights = |byte: u8| [&(header.len() as u64).to_le_bytes()[..], header, &[byte]].concat();
+        fs::write(path.join("model.safetensors"), weights(1)).unwrap();
+        let source = Source::of(&path).unwrap();
+        assert!(source.text().ends_with(" Small-1.5B\n"));
+        // Weights are parameters of the module.
+        fs::write(path.join("model.safetensors"), weights(2)).unwrap();
+        assert_eq!(Source::of(&path).unwrap(), source);
+        fs::write(path.join("config.json"), r#"{"rope_theta": 1}"#).unwrap();
+        assert_ne!(Source::of(&path).unwrap(), source);
+        assert_eq!(
+            (import::name_of(&path), import::name_of(Path::new("a/net.onnx"))),
+            ("Small-1.5B".into(), "net".into())
+        );
+    }
 }

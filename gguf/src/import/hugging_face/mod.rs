@@ -30,7 +30,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "dtype",
     "embd_pdrop",
     "eos_token_id",
+    "full_attn_mod",
     "initializer_range",
+    "interpolate_factor",
     "is_llama_config",
     "output_attentions",
     "output_hidden_states",
@@ -47,8 +49,17 @@ const WITHOUT_EFFECT: &[&str] = &[
     "use_cache",
 ];
 /// Keys that must be false where they are.
-const REFUSED: &[&str] =
-    &["rope_interleaved", "use_bidirectional_attention", "is_encoder_decoder", "add_cross_attention"];
+const REFUSED: &[&str] = &[
+    "rope_interleaved",
+    "use_bidirectional_attention",
+    "is_encoder_decoder",
+    "add_cross_attention",
+    "lm_head_bias",
+    "use_mrope",
+];
+
+/// Keys that state biases, of attention and of the feed-forward network.
+const BIASES: [&str; 2] = ["attention_bias", "mlp_bias"];
 
 /// Translates `config.json` and the list of tensors.
 ///
@@ -101,13 +112,17 @@ impl Sizes {
         let (attention, network) = (["attn_q", "attn_k", "attn_v", "attn_output"], ["ffn_gate", "ffn_up", "ffn_down"]);
         let mut biases = Vec::new();
         match family.biases {
-            Biases::Never => {}
-            Biases::OfHeads => biases.extend(&attention[..3]),
+            Biases::Never => BIASES.iter().try_for_each(|key| facts.refuse(key))?,
+            Biases::OfHeads => {
+                BIASES.iter().try_for_each(|key| facts.refuse(key))?;
+                biases.extend(&attention[..3]);
+            }
             Biases::Stated { also_of_network } => {
-                if facts.flag("attention_bias", false)? {
+                let [of_attention, of_network] = BIASES;
+                if facts.flag(of_attention, false)? {
                     biases.extend(attention);
                 }
-                if also_of_network && facts.flag("mlp_bias", false)? {
+                if also_of_network && facts.flag(of_network, false)? {
                     biases.extend(network);
                 }
             }

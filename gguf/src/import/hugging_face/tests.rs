@@ -321,6 +321,8 @@ fn what_is_not_understood_is_refused_by_its_name() {
         ),
         (llama().tensor("model.layers.1.mlp.up_proj.weight", &[1]), "'model.layers.1.mlp.up_proj.weight' of the archi"),
         (llama().part("self_attn.q_norm.weight", &[64]), "'model.layers.0.self_attn.q_norm.weight' of the model type"),
+        (Model::new("phi3").with("attention_bias", json!(true)), "'attention_bias'"),
+        (Model::new("qwen2").with("use_mrope", json!(true)), "'use_mrope'"),
         (llama().with("tie_word_embeddings", json!(false)), "no tensor 'lm_head.weight'"),
         (llama().without_tensor("model.norm.weight"), "no tensor 'model.norm.weight'"),
         (llama().of_type("model.norm.weight", "F64"), "'model.norm.weight' of F64, not F32, F16 or BF16"),

@@ -27,6 +27,7 @@ pub(super) fn read(facts: &Facts<'_>, rule: WindowRule, layers: u64) -> Result<W
         WindowRule::Refused => {
             facts.refuse(USED)?;
             size(facts, 0)?;
+            facts.ignore(&["max_window_layers"]);
             match stated(facts, layers)? {
                 Some(layers) if layers.contains(&true) => {
                     Err(Error::unimplemented(format!("'{LAYERS}' with 'sliding_attention'")))
