@@ -39,6 +39,10 @@ impl ModelFormat {
         if ModelFolder::at(path).is_some() {
             return Ok(Some(ModelFormat::HuggingFace));
         }
+        if path.is_dir() {
+            let path = path.display();
+            return Err(Error::invalid_argument(format!("'{path}' is a folder without config.json, and no model")));
+        }
         let mut first = Vec::new();
         let file = open_regular_file(path)?;
         with_path(file.take(MLIR_BYTECODE.len() as u64).read_to_end(&mut first), "reading", path)?;

@@ -250,12 +250,80 @@ fn rotary_embeddings_are_those_of_older_and_newer_files() {
     assert!(divisors.is_sorted());
 }
 
+fn assert_refused(model: &Model, words: &str) {
+    let error = model.import().unwrap_err().to_string();
+    assert!(error.contains(words), "{words}: {error}");
+}
+
 #[test]
-fn what_is_not_understood_is_refused_by_its_name() {
+fn rotary_embeddings_that_are_not_understood_are_refused_by_their_names() {
     let llama = || Model::new("llama");
     let scaled = |value: Value| llama().with("rope_scaling", value);
     let list = |length: usize| vec![1.0; length];
     let long = |count| json!({"type": "longrope", "short_factor": list(32), "long_factor": list(count)});
+    for (model, words) in [
+        (scaled(json!({"type": "dynamic", "factor": 2.0})), "of the type 'dynamic' ('rope_scaling.rope_type')"),
+        (scaled(json!({"type": "linear"})), "no 'rope_scaling.factor' above 0"),
+        (
+            scaled(json!({"type": "linear", "factor": 2.0, "finetuned": true})),
+            "'rope_scaling.finetuned' is not understood",
+        ),
+        (scaled(json!("linear")), "'rope_scaling' is not an object"),
+        (scaled(json!({"type": "yarn", "factor": 2.0, "truncate": false})), "'rope_scaling.truncate' of false"),
+        (scaled(long(31)), "'rope_scaling.long_factor' has 31 numbers, not 32 above 0"),
+        (scaled(json!({"type": "longrope"})), "no 'rope_scaling.short_factor'"),
+        (
+            scaled(json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0})),
+            "'rope_scaling.low_freq_factor' is not below 'rope_scaling.high_freq_factor'",
+        ),
+        (scaled(json!({})).with("rope_parameters", json!({})), "both 'rope_parameters' and 'rope_scaling'"),
+        (
+            Model::new("gemma3_text").with("rope_parameters", json!({"rope_theta": 1e6})),
+            "'rope_parameters.rope_theta' is not understood",
+        ),
+        (
+            Model::new("olmo3").with("rope_parameters", json!({"sliding_attention": {"type": "linear"}})),
+            "of the type 'linear' ('rope_parameters.sliding_attention.rope_type')",
+        ),
+    ] {
+        assert_refused(&model, words);
+    }
+}
+
+#[test]
+fn tensors_that_are_not_those_of_the_model_are_refused_by_their_names() {
+    let llama = || Model::new("llama");
+    for (model, words) in [
+        (llama().with("attention_bias", json!(true)), "no tensor 'model.layers.0.self_attn.q_proj.bias'"),
+        (llama().part("self_attn.q_proj.bias", &[WIDTH]), "'model.layers.0.self_attn.q_proj.bias' is a bias"),
+        (
+            llama().part("self_attn.sinks", &[4]),
+            "the tensor 'model.layers.0.self_attn.sinks' of the model type 'llama'",
+        ),
+        (
+            llama().tensor("model.layers.00.mlp.up_proj.weight", &[1]),
+            "'model.layers.00.mlp.up_proj.weight' of the model",
+        ),
+        (llama().tensor("model.layers.1.mlp.up_proj.weight", &[1]), "'model.layers.1.mlp.up_proj.weight' of the archi"),
+        (llama().part("self_attn.q_norm.weight", &[64]), "'model.layers.0.self_attn.q_norm.weight' of the model type"),
+        (Model::new("phi3").with("attention_bias", json!(true)), "'attention_bias'"),
+        (Model::new("qwen2").with("use_mrope", json!(true)), "'use_mrope'"),
+        (llama().with("tie_word_embeddings", json!(false)), "no tensor 'lm_head.weight'"),
+        (llama().without_tensor("model.norm.weight"), "no tensor 'model.norm.weight'"),
+        (llama().of_type("model.norm.weight", "F64"), "'model.norm.weight' of F64, not F32, F16 or BF16"),
+        (llama().of_type("model.embed_tokens.weight", "F8_E4M3"), "'model.embed_tokens.weight' of F8_E4M3"),
+        (
+            llama().without_tensor("model.norm.weight").tensor("model.norm.weight", &[WIDTH, 1]),
+            "'model.norm.weight' has the shape [256, 1] instead of [256]",
+        ),
+    ] {
+        assert_refused(&model, words);
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_by_its_name() {
+    let llama = || Model::new("llama");
     for (model, words) in [
         (
             llama().with("model_type", json!("bert")),
@@ -285,55 +353,9 @@ fn what_is_not_understood_is_refused_by_its_name() {
         ),
         (Model::new("gemma2").with("layer_types", json!(["chunked_attention"])), "'layer_types' is not an array of"),
         (Model::new("gemma3_text").with("sliding_window_pattern", json!(0)), "'sliding_window_pattern' is 0"),
-        (scaled(json!({"type": "dynamic", "factor": 2.0})), "of the type 'dynamic' ('rope_scaling.rope_type')"),
-        (scaled(json!({"type": "linear"})), "no 'rope_scaling.factor' above 0"),
-        (
-            scaled(json!({"type": "linear", "factor": 2.0, "finetuned": true})),
-            "'rope_scaling.finetuned' is not understood",
-        ),
-        (scaled(json!("linear")), "'rope_scaling' is not an object"),
-        (scaled(json!({"type": "yarn", "factor": 2.0, "truncate": false})), "'rope_scaling.truncate' of false"),
-        (scaled(long(31)), "'rope_scaling.long_factor' has 31 numbers, not 32 above 0"),
-        (scaled(json!({"type": "longrope"})), "no 'rope_scaling.short_factor'"),
-        (
-            scaled(json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0})),
-            "'rope_scaling.low_freq_factor' is not below 'rope_scaling.high_freq_factor'",
-        ),
-        (scaled(json!({})).with("rope_parameters", json!({})), "both 'rope_parameters' and 'rope_scaling'"),
-        (
-            Model::new("gemma3_text").with("rope_parameters", json!({"rope_theta": 1e6})),
-            "'rope_parameters.rope_theta' is not understood",
-        ),
-        (
-            Model::new("olmo3").with("rope_parameters", json!({"sliding_attention": {"type": "linear"}})),
-            "of the type 'linear' ('rope_parameters.sliding_attention.rope_type')",
-        ),
         (Model::new("granite").with("logits_scaling", json!(-1)), "'logits_scaling' of -1 is not above 0"),
-        (llama().with("attention_bias", json!(true)), "no tensor 'model.layers.0.self_attn.q_proj.bias'"),
-        (llama().part("self_attn.q_proj.bias", &[WIDTH]), "'model.layers.0.self_attn.q_proj.bias' is a bias"),
-        (
-            llama().part("self_attn.sinks", &[4]),
-            "the tensor 'model.layers.0.self_attn.sinks' of the model type 'llama'",
-        ),
-        (
-            llama().tensor("model.layers.00.mlp.up_proj.weight", &[1]),
-            "'model.layers.00.mlp.up_proj.weight' of the model",
-        ),
-        (llama().tensor("model.layers.1.mlp.up_proj.weight", &[1]), "'model.layers.1.mlp.up_proj.weight' of the archi"),
-        (llama().part("self_attn.q_norm.weight", &[64]), "'model.layers.0.self_attn.q_norm.weight' of the model type"),
-        (Model::new("phi3").with("attention_bias", json!(true)), "'attention_bias'"),
-        (Model::new("qwen2").with("use_mrope", json!(true)), "'use_mrope'"),
-        (llama().with("tie_word_embeddings", json!(false)), "no tensor 'lm_head.weight'"),
-        (llama().without_tensor("model.norm.weight"), "no tensor 'model.norm.weight'"),
-        (llama().of_type("model.norm.weight", "F64"), "'model.norm.weight' of F64, not F32, F16 or BF16"),
-        (llama().of_type("model.embed_tokens.weight", "F8_E4M3"), "'model.embed_tokens.weight' of F8_E4M3"),
-        (
-            llama().without_tensor("model.norm.weight").tensor("model.norm.weight", &[WIDTH, 1]),
-            "'model.norm.weight' has the shape [256, 1] instead of [256]",
-        ),
     ] {
-        let error = model.import().unwrap_err().to_string();
-        assert!(error.contains(words), "{words}: {error}");
+        assert_refused(&model, words);
     }
     for (text, words) in [("", "EOF"), ("[]", "expected a map"), ("{\"a\": 1", "EOF"), (&"[".repeat(1000), "recursion")]
     {
