@@ -1,6 +1,7 @@
 //! `tokenizer.json`, the format of the crate `tokenizers`, of byte-level BPE and of SentencePiece's BPE.
 //!
-//! The crate's reader is not used: it panics for damaged merges, and takes kinds of tokenizers whose texts the decoder would have otherwise.
+//! The crate's reader of whole files is not used: its BPE panics for damaged merges, and it accepts normalizers and decoders that
+//! [`super::Decoder`] does not follow. The parts that are supported are the crate's own.
 
 use std::collections::HashMap;
 
@@ -64,12 +65,9 @@ struct Model {
     unk_token: Option<String>,
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
-    #[serde(default)]
-    fuse_unk: bool,
-    #[serde(default)]
-    byte_fallback: bool,
-    #[serde(default)]
-    ignore_merges: bool,
+    fuse_unk: Option<bool>,
+    byte_fallback: Option<bool>,
+    ignore_merges: Option<bool>,
     vocab: HashMap<String, u32>,
     merges: Vec<Merge>,
 }
@@ -94,7 +92,8 @@ impl File {
             return Err(Error::unimplemented(format!("model '{}'; supported is BPE", shown(&name))));
         }
         let Json { added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model } = parse(bytes)?;
-        let is_byte = |text: &str| model.byte_fallback && sentence_piece::byte(text).is_some();
+        let falls_back = model.byte_fallback.unwrap_or_default();
+        let is_byte = |text: &str| falls_back && sentence_piece::byte(text).is_some();
         let vocabulary = Vocabulary::of_json(&model.vocab, &added_tokens, is_byte)?;
         let (is_byte_level, strips_space) = decoder_of(decoder.as_ref()).context(|| "decoder")?;
         let normalizers = normalizers(normalizer.as_ref()).context(|| "normalizer")?;
@@ -142,10 +141,10 @@ impl Model {
             .map(|(text, number)| (text.clone(), *number))
             .collect();
         let options = ModelOptions {
-            ignores_merges: self.ignore_merges,
+            ignores_merges: self.ignore_merges.unwrap_or_default(),
             unknown,
-            fuses_unknown: self.fuse_unk,
-            falls_back_to_bytes: self.byte_fallback,
+            fuses_unknown: self.fuse_unk.unwrap_or_default(),
+            falls_back_to_bytes: self.byte_fallback.unwrap_or_default(),
         };
         bpe::model(vocab, merges, options)
     }
