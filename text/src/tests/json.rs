@@ -159,6 +159,18 @@ fn what_is_not_supported_is_refused_by_its_name() {
             with(qwen.clone(), "/pre_tokenizer", split(json!({"Regex": r"((\p{L}{500}){500}){500}"}))),
             "INVALID_ARGUMENT",
         ),
+        (
+            with(qwen.clone(), "/normalizer", json!({"type": "Prepend", "prepend": "x".repeat(17)})),
+            "'prepend' has 17 bytes",
+        ),
+        (
+            with(
+                qwen.clone(),
+                "/pre_tokenizer",
+                json!({"type": "Sequence", "pretokenizers": vec![json!({"type": "ByteLevel"}); 2]}),
+            ),
+            "several steps 'ByteLevel'",
+        ),
         (with(qwen.clone(), "/decoder", json!(null)), "neither bytes nor SentencePiece's spaces"),
         (with(qwen.clone(), "/decoder", json!({"type": "WordPiece"})), "'WordPiece'"),
         (with(llama.clone(), "/decoder/decoders/0/content", json!("_")), "'Replace' of this form"),
@@ -205,6 +217,16 @@ fn patterns_of_any_kind_split_texts_without_a_panic() {
             }
         }
     }
+}
+
+#[test]
+fn normalizers_that_make_texts_much_longer_are_bounded() {
+    let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaa"});
+    let value = with(value_of("qwen2"), "/normalizer", json!({"type": "Sequence", "normalizers": vec![double; 30]}));
+    let tokenizer = Files::new().with("tokenizer.json", &value).tokenizer().unwrap();
+    // The tokens of the bytes as they are.
+    assert_eq!(tokenizer.decode(&tokenizer.encode("banana", false)), "banana");
+    assert_eq!(tokenizer.encode("banana", false).len(), 6);
 }
 
 #[test]

@@ -8,6 +8,9 @@ use tokenizers::{Model as _, Normalizer as _, OffsetType, PreTokenizedString, Pr
 
 use crate::shown;
 
+/// Most times by which normalizers lengthen a text: NFKC replaces one character by 11 times its bytes (U+FDFA).
+const EXPANSION: usize = 16;
+
 /// How a text becomes tokens.
 pub(super) struct Bpe {
     pub(super) normalizers: Vec<NormalizerWrapper>,
@@ -80,8 +83,15 @@ impl Bpe {
 
     fn words(&self, text: &str, is_first: bool) -> tokenizers::Result<Vec<u32>> {
         let mut words = PreTokenizedString::from(text);
+        let limit = EXPANSION.saturating_mul(text.len() + EXPANSION);
         for normalizer in &self.normalizers {
-            words.normalize(|text| normalizer.normalize(text))?;
+            words.normalize(|text| {
+                normalizer.normalize(text)?;
+                match text.get().len() <= limit {
+                    true => Ok(()),
+                    false => Err(format!("normalization exceeds {limit} bytes").into()),
+                }
+            })?;
         }
         for Step { first, later } in &self.steps {
             later.as_ref().filter(|_| !is_first).unwrap_or(first).pre_tokenize(&mut words)?;

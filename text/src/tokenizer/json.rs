@@ -21,6 +21,8 @@ use crate::{metadata, shown};
 
 /// Most bytes of a pattern. The longest published ones have about 500.
 const MAXIMUM_PATTERN: usize = 1 << 13;
+/// Most bytes that a step of a normalizer writes in the place of a match. Published ones write one character.
+const MAXIMUM_REPLACEMENT: usize = 16;
 /// Most steps of a normalizer, a pre-tokenizer or a decoder.
 const MAXIMUM_STEPS: usize = 32;
 
@@ -229,6 +231,16 @@ fn check_pattern(part: &Value) -> Result<()> {
     }
 }
 
+/// Checks the length of a text that a part writes.
+fn check_replacement(part: &Value, key: &str) -> Result<()> {
+    match part.get(key).and_then(Value::as_str).map(str::len) {
+        Some(length) if length > MAXIMUM_REPLACEMENT => Err(Error::resource_exhausted(format!(
+            "'{key}' has {length} bytes, which exceed the limit of {MAXIMUM_REPLACEMENT}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Converts a part to that of the crate.
 fn converted<T: serde::de::DeserializeOwned>(part: &Value) -> Result<T> {
     serde_json::from_value(part.clone()).map_err(|error| Error::invalid_argument(shown(&error.to_string())))
@@ -237,8 +249,12 @@ fn converted<T: serde::de::DeserializeOwned>(part: &Value) -> Result<T> {
 fn normalizers(value: Option<&Value>) -> Result<Vec<NormalizerWrapper>> {
     let normalizer = |part: &Value| {
         match type_of(part)? {
-            "NFC" | "NFD" | "NFKC" | "NFKD" | "Lowercase" | "Prepend" => {}
-            "Replace" => check_pattern(part)?,
+            "NFC" | "NFD" | "NFKC" | "NFKD" | "Lowercase" => {}
+            "Prepend" => check_replacement(part, "prepend")?,
+            "Replace" => {
+                check_pattern(part)?;
+                check_replacement(part, "content")?;
+            }
             name => return Err(Error::unimplemented(format!("'{}'", shown(name)))),
         }
         converted(part)
@@ -270,7 +286,14 @@ fn steps(value: Option<&Value>) -> Result<Vec<Step>> {
         }
         converted(part).map(|first: PreTokenizerWrapper| Step::from(first))
     };
-    parts(value, "pretokenizers")?.into_iter().map(step).collect()
+    let parts = parts(value, "pretokenizers")?;
+    // Each of them makes texts longer, up to twice.
+    for name in ["ByteLevel", "Metaspace"] {
+        if parts.iter().filter(|part| type_of(part).is_ok_and(|of_part| of_part == name)).count() > 1 {
+            return Err(Error::unimplemented(format!("several steps '{name}'")));
+        }
+    }
+    parts.into_iter().map(step).collect()
 }
 
 /// Returns whether tokens are texts of bytes, and whether a space at the start of a text is removed.
