@@ -199,10 +199,8 @@ impl Compiler {
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, language_model, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
-            Error::invalid_argument(format!(
-                "'{}' is not a model: .onnx, .gguf, .mlir, .mlirbc or a folder with config.json",
-                model.display()
-            ))
+            let (model, known) = (model.display(), ".onnx, .gguf, .mlir, .mlirbc or a folder with config.json");
+            Error::invalid_argument(format!("'{model}' is not a model: {known}"))
         })?;
         let is_onnx = format == ModelFormat::Onnx;
         if !is_onnx && (weights.is_some() || *import != ImportOptions::default()) {
