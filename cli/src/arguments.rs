@@ -31,8 +31,8 @@ const MODULES_OR_LISTS: [&str; 4] = ["module", "list_drivers", "list_devices", "
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
-    /// A module file, or a model to compile (.onnx, .gguf, .mlir, .mlirbc). Modules that others import from come first, the one to run
-    /// last.
+    /// A module file, or a model to compile (.onnx, .gguf, .mlir, .mlirbc, a folder of Hugging Face). Modules that others import from
+    /// come first, the one to run last.
     #[arg(value_name = "FILE", required_unless_present_any = MODULES_OR_LISTS)]
     pub(super) files: Vec<PathBuf>,
     /// A module file before those without a flag, as IREE's tools take it.
@@ -57,7 +57,7 @@ impl<A: Args> OfFiles<A> {
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 pub(super) struct ModuleFile {
-    /// The module file, or a model to compile (.onnx, .gguf, .mlir, .mlirbc).
+    /// The module file, or a model to compile (.onnx, .gguf, .mlir, .mlirbc, a folder of Hugging Face).
     #[arg(value_name = "FILE", required_unless_present = "module")]
     file: Option<PathBuf>,
     /// The same, as IREE's tools take it.

@@ -41,7 +41,7 @@ pub(super) struct CommandLine {
 #[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Compile a model (.onnx, .gguf, .mlir, .mlirbc) with IREE's compiler.
+    /// Compile a model (.onnx, .gguf, .mlir, .mlirbc, a folder of Hugging Face) with IREE's compiler.
     #[command(after_help = examples::COMPILE)]
     Compile(CompileArguments),
     /// Call a function and print, write or check its results.
@@ -80,10 +80,10 @@ pub(super) enum Command {
     /// Build a native program of translated modules, with the commands run, bench and check.
     #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
-    /// Talk with a language model (.gguf): the first time, its program is built.
+    /// Talk with a language model (.gguf, or a folder of Hugging Face): the first time, its program is built.
     #[command(after_help = examples::CHAT)]
     Chat(ModelCommand<ChatOptions>),
-    /// Answer clients of OpenAI's HTTP interface with a language model (.gguf): the first time, its program is built.
+    /// Answer clients of OpenAI's HTTP interface with a language model (.gguf, or a folder of Hugging Face): the first time, its program is built.
     #[command(after_help = examples::SERVE)]
     Serve(ModelCommand<ServeOptions>),
     /// Build a package of JavaScript modules and a WebAssembly program of a translated module, for pages.
@@ -114,7 +114,11 @@ impl Command {
                 let compiler = bench.of.compiler.clone();
                 (compiler, bench.of.all_modules().chain(&mut bench.against).chain(&mut bench.vmvx).collect())
             }
-            Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
+            Command::Check(arguments) => {
+                let compiler = arguments.compiler.clone();
+                // A folder is one of modules.
+                (compiler, arguments.all_files().filter(|file| !file.is_dir()).collect())
+            }
             Command::Dump(arguments) if arguments.is_summary() => return None,
             Command::Dump(arguments) => (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect()),
             Command::Translate(arguments) => {
@@ -127,12 +131,13 @@ impl Command {
     }
 
     /// Compiles the models among the files of the command and puts their modules in their place, which are there as long as the
-    /// result is. The weights of GGUF files become parameters of the program that the command runs.
+    /// result is. The weights of language models become parameters of the program that the command runs.
     pub(super) fn compile_models(&mut self) -> Result<Vec<Compiled>> {
         let prefer = if let Command::Build(build) = self { Some(build.project.prefer) } else { None };
         let Some((compiler, files)) = self.files() else { return Ok(Vec::new()) };
-        let is_gguf = |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(ModelFormat::Gguf)));
-        let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_gguf).collect();
+        let is_language_model =
+            |file: &PathBuf| matches!(ModelFormat::of(file), Ok(Some(format)) if format.is_language_model());
+        let weights: Vec<PathBuf> = files.iter().map(|file| file.to_path_buf()).filter(is_language_model).collect();
         let compiled = compile_models(&compiler, files, prefer)?;
         if let (Command::Build(build), [_, ..]) = (&mut *self, &*weights) {
             build.project.feature.push(ChatOptions::COMMAND.to_owned());

@@ -17,7 +17,7 @@ use crate::tooling::atomic_file;
 
 #[derive(Debug, Args)]
 pub(super) struct CompileArguments {
-    /// The model: .onnx, .gguf, .mlir or .mlirbc.
+    /// The model: .onnx, .gguf, .mlir, .mlirbc, or a folder of Hugging Face.
     #[arg(value_name = "MODEL", required_unless_present_any = ["setup", "flags"])]
     model: Option<PathBuf>,
     /// The module to write. NAME.source beside it tells build scripts which model it was made of.

@@ -10,6 +10,7 @@ pub(super) const RUN: &str = "Examples:
 
 pub(super) const CHAT: &str = "Examples:
   incarnate chat model.gguf
+  incarnate chat SmolLM2-135M-Instruct/
   incarnate chat model.gguf --prompt='Why is the sky blue?' --temperature=0 --max-tokens=100
   incarnate build model.gguf --with-weights -o talk && ./talk chat";
 

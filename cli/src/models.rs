@@ -36,10 +36,10 @@ pub(super) struct CompilerArguments {
     /// Take tensors of an ONNX model by name as its outputs, and leave out the nodes behind them.
     #[arg(long = "outputs", value_name = "NAME,...", value_delimiter = ',', help_heading = "Models")]
     outputs: Vec<String>,
-    /// The positions of a conversation with the language model of a GGUF file; at most 4096 and the model's own by default.
+    /// The positions of a conversation with a language model; at most 4096 and the model's own by default.
     #[arg(long, value_name = "N", help_heading = "Models")]
     context: Option<u64>,
-    /// The conversations that the language model of a GGUF file holds at a time: 1 by default, and 4 for `serve`.
+    /// The conversations that a language model holds at a time: 1 by default, and 4 for `serve`.
     #[arg(long, value_name = "N", help_heading = "Models")]
     slots: Option<u64>,
     /// Compile the function for embeddings of a language model, too; `serve` does.

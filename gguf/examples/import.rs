@@ -1,13 +1,13 @@
 //! Prints a language model as MLIR: `cargo run -p incarnate-gguf --example import -- MODEL.gguf [SLOTS]`.
 
 use incarnate_bytecode::Result;
-use incarnate_gguf::{GgufFile, Options, import};
+use incarnate_gguf::{Checkpoint, Options, import};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().unwrap_or_default();
     let slots = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(1);
-    let file = GgufFile::open(path.as_ref())?;
-    println!("{}", import(&file, &Options { is_portable: true, slots, ..Options::default() })?);
+    let checkpoint = Checkpoint::open(path.as_ref())?;
+    println!("{}", import(&checkpoint, &Options { is_portable: true, slots, ..Options::default() })?);
     Ok(())
 }

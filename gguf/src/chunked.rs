@@ -52,7 +52,7 @@ impl MappedContents for ChunkedFile {
 }
 
 /// The contents of a file, of which only those are read that are asked for.
-fn contents_of(path: &Path) -> Result<Contents> {
+pub(crate) fn contents_of(path: &Path) -> Result<Contents> {
     let file = open_regular_file(path)?;
     let length = file.metadata()?.len();
     let length = usize::try_from(length).map_err(|_| Error::out_of_range("the file exceeds the address space"))?;

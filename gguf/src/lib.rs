@@ -1,11 +1,13 @@
-//! Reads GGUF, the format of ggml's models, and imports language models as MLIR of core dialects, which IREE's compiler takes with
-//! `--iree-input-type=none`. Weights stay in the file: they are parameters of the module.
+//! Reads GGUF, the format of ggml's models, and folders in the layout of Hugging Face, and imports language models as MLIR of core dialects,
+//! which IREE's compiler takes with `--iree-input-type=none`. Weights stay in their files: they are parameters of the module.
 
 mod chunked;
 mod element_type;
 mod file;
+mod folder;
 #[cfg(feature = "import")]
 mod import;
+mod safetensors;
 mod value;
 
 #[cfg(test)]
@@ -14,8 +16,10 @@ mod tests;
 
 pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
+pub use folder::ModelFolder;
 #[cfg(feature = "import")]
-pub use import::{Options, SCOPE, import};
+pub use import::{Checkpoint, Options, SCOPE, import};
+pub use safetensors::{SafetensorsFile, SafetensorsIndex, SafetensorsTensor};
 pub use value::{Array, Value};
 
 /// Returns a name of a file for a message: without control characters, and not longer than a line.

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate_bytecode::Contents;
-use incarnate_gguf::{GgufFile, Options, import};
+use incarnate_gguf::{Checkpoint, GgufFile, Options, import};
 
 #[test]
 fn the_modules_of_the_test_model_are_those_of_its_file() {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
-    let file = GgufFile::open(&models.join("language_model/model.gguf")).unwrap();
+    let model = Checkpoint::open(&models.join("language_model/model.gguf")).unwrap();
     for (folder, is_portable) in [("language_model", true), ("language_model_native", false)] {
-        let text = import(&file, &Options { slots: 2, embeddings: true, is_portable, ..Options::default() }).unwrap();
+        let text = import(&model, &Options { slots: 2, embeddings: true, is_portable, ..Options::default() }).unwrap();
         let path = models.join(folder).join("model.mlir");
         if std::env::var_os("BLESS").is_some() {
             fs::write(&path, &text).unwrap();

@@ -1,5 +1,5 @@
 //! What a language model needs beside its arithmetic: its tokenizer, its chat template, sampling and stop texts. The tokenizer and the template
-//! are read from the metadata of a GGUF file.
+//! are read from the metadata of a GGUF file, or from a folder in the layout of Hugging Face.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -29,6 +29,7 @@
 
 mod constraint;
 pub mod embedding;
+mod folder;
 pub mod generation;
 mod metadata;
 mod probabilities;

@@ -101,6 +101,12 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     if arguments.with_weights && weights.is_none() {
         return Err(Error::invalid_argument("--with-weights is for a language model: .gguf"));
     }
+    if let Some(folder) = weights.filter(|weights| weights.is_dir()) {
+        return Err(Error::unimplemented(format!(
+            "--with-weights is for a language model in one file, .gguf: '{}' is a folder, which programs name as `chat FOLDER`",
+            folder.display()
+        )));
+    }
     let (length, executables) = program(&arguments.module, weights, &arguments.output, &project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {

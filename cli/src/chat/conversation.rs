@@ -29,8 +29,8 @@ const INTERRUPTED: i32 = 130;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArguments {
-    /// The file of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
-    #[arg(value_name = "MODEL.gguf")]
+    /// The file or the folder of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
+    #[arg(value_name = "MODEL")]
     model: Option<PathBuf>,
     #[command(flatten)]
     options: ChatOptions,
@@ -60,12 +60,12 @@ struct Interrupt {
 pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut dyn Write) -> Result<Verdict> {
     let options = &arguments.options;
     let source = ModelSource::find(arguments.model.as_deref())?;
-    let file = source.read()?;
+    let text = source.text()?;
     let context = || format!("'{}'", source.path().display());
-    let tokenizer = Tokenizer::from_gguf(&file).context(context)?;
+    let tokenizer = text.tokenizer().context(context)?;
     let template = match options.raw {
         true => None,
-        false => Some(ChatTemplate::from_gguf(&file).context(|| format!("{}: --raw needs no template", context()))?),
+        false => Some(text.template().context(|| format!("{}: --raw needs no template", context()))?),
     };
     let constraint = constraint(options, &tokenizer)?;
     let model = ModuleModel::load(&source, &options.device, add_modules)?;

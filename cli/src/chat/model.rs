@@ -39,7 +39,7 @@ impl ModuleModel {
     pub(crate) fn load(weights: &ModelSource, device: &str, add_modules: AddModules<'_>) -> Result<ModuleModel> {
         let builder = SessionBuilder::with_natives(crate::program::NATIVES).device(device);
         let session = add_modules(weights.add_to(builder)?).build()?;
-        let function = |name| session.function(name).context(|| "the program is of no language model of a GGUF file");
+        let function = |name| session.function(name).context(|| "the program is of no language model");
         let (prefill, decode) = (function("prefill")?, function("decode")?);
         let stated = |name| {
             let number = decode.vm_function().attribute(name).and_then(|text| text.parse().ok());

@@ -20,8 +20,8 @@ use crate::models::{CompilerArguments, NotKeptNote, compile_model, show};
 /// A command of the programs of models, which this command line passes on.
 #[derive(Debug, Args)]
 pub(crate) struct ModelCommand<O: Args> {
-    /// The language model.
-    #[arg(value_name = "MODEL.gguf")]
+    /// The language model: a .gguf file, or a folder with config.json, weights and tokenizer in the layout of Hugging Face.
+    #[arg(value_name = "MODEL")]
     model: PathBuf,
     #[command(flatten)]
     options: O,
@@ -50,8 +50,11 @@ pub(crate) trait ModelOptions: Args {
 /// INVALID_ARGUMENT for a file of another format; errors of compiling, building and starting.
 pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<Verdict> {
     let model = &arguments.model;
-    if ModelFormat::of(model)? != Some(ModelFormat::Gguf) {
-        return Err(Error::invalid_argument(format!("'{}' is no language model: .gguf", model.display())));
+    if !ModelFormat::of(model)?.is_some_and(ModelFormat::is_language_model) {
+        return Err(Error::invalid_argument(format!(
+            "'{}' is no language model: .gguf, or a folder with config.json",
+            model.display()
+        )));
     }
     let compiler = arguments.compiler.clone().with_slots(O::SLOTS).with_embeddings(O::EMBEDDINGS);
     let target = compiler.target().cloned().unwrap_or(Target::Portable);
@@ -71,7 +74,8 @@ pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<
 
 /// Returns the program of a module, which is built unless it is in the user's cache; where there is no cache, in a temporary folder.
 fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result<(PathBuf, Option<TempDir>)> {
-    let name = model.file_stem().unwrap_or("chat".as_ref());
+    let name = if model.is_dir() { model.file_name() } else { model.file_stem() };
+    let name = name.unwrap_or("chat".as_ref());
     let cached = cache_folder().and_then(|cache| {
         let folder = cache.join("programs").join(key(module, project)?);
         fs::create_dir_all(&folder).context(|| format!("creating '{}'", folder.display()))?;

@@ -1,18 +1,19 @@
-//! The file of a model: one that a command line names, or that of the program itself.
+//! The file or the folder of a model: one that a command line names, or the file of the program itself.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate_gguf::{GgufFile, SCOPE};
+use incarnate_gguf::{GgufFile, ModelFolder, SCOPE};
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::parameters::{ArchiveFormat, FileAccess, ParameterFile, ParameterIndex, ScopedIndex};
 use incarnate_runtime::session::SessionBuilder;
 use incarnate_runtime::{Error, Result, ResultExt as _};
+use incarnate_text::{ChatTemplate, Tokenizer};
 
 use super::attached::attached;
 
-/// The file of a model.
+/// The file or the folder of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelSource {
     path: PathBuf,
@@ -20,8 +21,39 @@ pub(crate) struct ModelSource {
     range: Option<Range<u64>>,
 }
 
+/// What has the tokenizer and the chat template of a model.
+#[derive(Debug)]
+pub(crate) enum ModelText {
+    Gguf(Box<GgufFile>),
+    Folder(ModelFolder),
+}
+
+impl ModelText {
+    /// Reads the tokenizer.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::from_gguf`] and [`Tokenizer::from_folder`].
+    pub(crate) fn tokenizer(&self) -> Result<Tokenizer> {
+        match self {
+            ModelText::Gguf(file) => Tokenizer::from_gguf(file),
+            ModelText::Folder(folder) => Tokenizer::from_folder(folder),
+        }
+    }
+
+    /// Reads the chat template.
+    ///
+    /// # Errors
+    /// Those of [`ChatTemplate::from_gguf`] and [`ChatTemplate::from_folder`].
+    pub(crate) fn template(&self) -> Result<ChatTemplate> {
+        match self {
+            ModelText::Gguf(file) => ChatTemplate::from_gguf(file),
+            ModelText::Folder(folder) => ChatTemplate::from_folder(folder),
+        }
+    }
+}
+
 impl ModelSource {
-    /// Returns the file that a command line names, or else that of the program.
+    /// Returns the file or the folder that a command line names, or else that of the program.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if there is neither; errors of reading the program.
@@ -29,7 +61,7 @@ impl ModelSource {
         match named {
             Some(path) => Ok(ModelSource { path: path.to_owned(), range: None }),
             None => ModelSource::of_program()?
-                .ok_or_else(|| Error::invalid_argument("name the model's file: the program has none in it")),
+                .ok_or_else(|| Error::invalid_argument("name the model's file or folder: the program has none in it")),
         }
     }
 
@@ -43,23 +75,35 @@ impl ModelSource {
         Ok(range.map(|range| ModelSource { path, range: Some(range) }))
     }
 
-    /// Returns the path of the file, or that of the program.
+    /// Returns the path of the file or the folder, or that of the program.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the metadata.
+    /// Returns the name of the model: that of the file without its extension, or that of the folder.
+    #[cfg(feature = "serve")]
+    pub(crate) fn name(&self) -> String {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        name.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Reads the metadata of a file, or finds the files of a folder.
     ///
     /// # Errors
     /// Errors of reading, and those of a damaged file.
-    pub(crate) fn read(&self) -> Result<GgufFile> {
-        match &self.range {
-            None => GgufFile::open(&self.path),
+    pub(crate) fn text(&self) -> Result<ModelText> {
+        let file = match &self.range {
+            None => match ModelFolder::at(&self.path) {
+                Some(folder) => return Ok(ModelText::Folder(folder)),
+                None => GgufFile::open(&self.path),
+            },
             Some(range) => {
                 let contents = Arc::new(MappedFile::contents_of_range(&self.path, range.clone())?);
                 GgufFile::read(contents).context(|| format!("'{}'", self.path.display()))
             }
-        }
+        };
+        file.map(|file| ModelText::Gguf(Box::new(file)))
     }
 
     /// Adds the weights to a session, as parameters.
@@ -76,5 +120,56 @@ impl ModelSource {
         let added = index.add_archive(&ParameterFile::from_contents(name, contents), ArchiveFormat::Gguf);
         added.context(|| format!("weights in '{}'", self.path.display()))?;
         Ok(builder.parameters(ScopedIndex::new(SCOPE, index)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use incarnate_text::LanguageModel as _;
+    use serde_json::{Map, Value, json};
+
+    use super::super::model::ModuleModel;
+    use super::*;
+
+    /// Writes the weights of a file in the layout of Hugging Face. Their keys are those of the file, which the module of the test has.
+    fn write_folder(file: &GgufFile, folder: &Path) {
+        let (mut header, mut data) = (Map::new(), Vec::new());
+        for tensor in file.tensors() {
+            let (start, first) = (data.len(), usize::try_from(tensor.offset).unwrap());
+            let length = usize::try_from(tensor.length.unwrap()).unwrap();
+            data.extend_from_slice(&file.contents().bytes(first..first + length).unwrap());
+            let row = json!({"dtype": "U8", "shape": [length], "data_offsets": [start, data.len()]});
+            header.insert(tensor.name.clone(), row);
+        }
+        let header = Value::from(header).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+        std::fs::write(folder.join("model.safetensors"), bytes).unwrap();
+        std::fs::write(folder.join("config.json"), r#"{"eos_token_id": 2}"#).unwrap();
+        let tokenizer = include_str!("../../../text/tests/tokenizers/llama3.json");
+        std::fs::write(folder.join("tokenizer.json"), tokenizer).unwrap();
+    }
+
+    #[test]
+    fn folders_have_weights_and_tokenizers_as_files_have() {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Small-1.5B");
+        std::fs::create_dir(&path).unwrap();
+        write_folder(&GgufFile::open(&fixture.join("model.gguf")).unwrap(), &path);
+        let logits = |path: &Path| {
+            let source = ModelSource::find(Some(path)).unwrap();
+            let module = fixture.join("vmvx.vmfb");
+            let mut model = ModuleModel::load(&source, "local-sync", &|builder| builder.module_file(&module)).unwrap();
+            model.logits(0, &[7, 3], 0).unwrap().to_vec()
+        };
+        assert_eq!(logits(&path), logits(&fixture.join("model.gguf")));
+        let source = ModelSource::find(Some(&path)).unwrap();
+        let text = source.text().unwrap();
+        assert_eq!(text.tokenizer().unwrap().end_tokens(), [2]);
+        let error = text.template().unwrap_err().to_string();
+        assert!(error.starts_with("NOT_FOUND") && error.contains("chat_template.jinja"), "{error}");
+        #[cfg(feature = "serve")]
+        assert_eq!(source.name(), "Small-1.5B");
     }
 }

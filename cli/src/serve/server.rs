@@ -25,8 +25,8 @@ use crate::program::AddModules;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The file of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
-    #[arg(value_name = "MODEL.gguf")]
+    /// The file or the folder of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
+    #[arg(value_name = "MODEL")]
     model: Option<PathBuf>,
     #[command(flatten)]
     options: ServeOptions,
@@ -41,16 +41,15 @@ pub(super) struct Texts {
 pub(crate) fn serve(arguments: &ServeArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
     let ServeArguments { model, options } = arguments;
     let source = ModelSource::find(model.as_deref())?;
-    let (file, path) = (source.read()?, source.path());
+    let (text, path) = (source.text()?, source.path());
     let context = || format!("'{}'", path.display());
-    let tokenizer = Tokenizer::from_gguf(&file).context(context)?;
-    let template = match ChatTemplate::from_gguf(&file) {
+    let tokenizer = text.tokenizer().context(context)?;
+    let template = match text.template() {
         Err(error) if error.code() == StatusCode::NotFound => None,
         template => Some(template.context(context)?),
     };
     let model = ModuleModel::load(&source, &options.device, add_modules)?;
-    let name = options.name.clone();
-    let name = name.unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    let name = options.name.clone().unwrap_or_else(|| source.name());
     // One thread serves all clients: the model has the others.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context(|| "starting the server")?;

@@ -6,6 +6,7 @@
 
 use incarnate_mlir::{Builder, Element, IntPredicate, Type, Value};
 
+use super::half::{float_of_bits, of_half};
 use crate::ElementType;
 
 /// Elements of a group.
@@ -102,16 +103,9 @@ impl Format {
         let g = |index: usize| group.get(index).copied().unwrap_or(lane);
         match self.element_type {
             E::F32 => Parts::plain(r.stored(lane)),
-            E::F16 => {
+            E::F16 | E::Bf16 => {
                 let bits = r.stored(lane);
-                let bits = r.b.extui(bits, Element::I32);
-                Parts::plain(r.of_half(bits))
-            }
-            E::Bf16 => {
-                let bits = r.stored(lane);
-                let bits = r.b.extui(bits, Element::I32);
-                let bits = r.left(bits, 16);
-                Parts::plain(r.b.bitcast(bits, Element::F32))
+                Parts::plain(float_of_bits(r.b, self.element_type, bits, block.is_portable))
             }
             E::Q4_0 => {
                 let q = r.nibble(2, g(0), lane);
@@ -240,39 +234,7 @@ impl Reader<'_> {
     /// The `f16` at a position.
     fn half(&mut self, start: i64) -> Value {
         let bits = self.half_bits(start);
-        self.of_half(bits)
-    }
-
-    /// Converts the bits of an `f16`, except infinities and NaN, as VMVX has no floats of 16 bits.
-    fn of_half(&mut self, bits: Value) -> Value {
-        if self.block.is_portable { self.of_half_by_product(bits) } else { self.of_half_by_cases(bits) }
-    }
-
-    /// Moves the bits to their positions in an `f32`, and multiplies by the difference of the exponents' biases: subnormal numbers are right,
-    /// too.
-    fn of_half_by_product(&mut self, bits: Value) -> Value {
-        let upper = self.left(bits, 16);
-        let three = self.int(3);
-        let extended = self.b.shrsi(upper, three);
-        let bits = self.and(extended, 0x8FFF_E000);
-        let (number, bias) = (self.b.bitcast(bits, Element::F32), self.b.float(2f64.powi(112), Element::F32));
-        self.b.mulf(number, bias)
-    }
-
-    /// Subnormal numbers are integers times a power of two: IREE runs machine code so that subnormal `f32` are 0.
-    fn of_half_by_cases(&mut self, bits: Value) -> Value {
-        let (magnitude, sign) = (self.and(bits, 0x7FFF), self.and(bits, 0x8000));
-        let (shifted, sign) = (self.left(magnitude, 13), self.left(sign, 16));
-        let bias = self.int(112 << 23);
-        let normal = self.b.addi(shifted, bias);
-        let (small, unit) = (self.float_of(magnitude), self.b.float(2f64.powi(-24), Element::F32));
-        let small = self.b.mulf(small, unit);
-        let small = self.b.bitcast(small, Element::I32);
-        let least = self.int(0x400);
-        let is_small = self.b.cmpi(IntPredicate::SignedLess, magnitude, least);
-        let magnitude = self.b.select(is_small, small, normal);
-        let bits = self.b.ori(magnitude, sign);
-        self.b.bitcast(bits, Element::F32)
+        of_half(self.b, bits, self.block.is_portable)
     }
 
     /// One of constants, as many as a power of two, by selections of each bit of an index: a vector has no load for each lane.

@@ -3,11 +3,12 @@
 use incarnate_bytecode::{Error, Result};
 
 use super::Options;
-use super::architecture::Architecture;
+use super::architecture::{Architecture, Pairs};
+use super::checkpoint::Checkpoint;
 use super::frequencies::Frequencies;
 use super::metadata::{LARGEST, Metadata};
 use crate::file::ARCHITECTURE_KEY;
-use crate::{GgufFile, shown};
+use crate::shown;
 
 /// The most conversations that write a token at a time: so many vectors of sums fit into the registers of a processor.
 const MOST_OF_BATCH: i64 = 8;
@@ -130,16 +131,19 @@ enum LocalLayers {
 }
 
 impl Config {
-    /// Reads a file's metadata.
-    pub(super) fn of(file: &GgufFile, options: &Options) -> Result<Config> {
-        let name = file.text(ARCHITECTURE_KEY).ok_or_else(|| {
+    /// Reads the metadata of a model.
+    pub(super) fn of(checkpoint: &Checkpoint, options: &Options) -> Result<Config> {
+        let name = checkpoint.text(ARCHITECTURE_KEY).ok_or_else(|| {
             Error::not_found("there is no 'general.architecture': this is no model but an archive of parameters (GGUF), which --parameters= passes")
         })?;
-        let architecture = Architecture::named(name).ok_or_else(|| {
+        let mut architecture = Architecture::named(name).ok_or_else(|| {
             let known = Architecture::names();
             Error::unimplemented(format!("the architecture '{}' is not supported; these are: {known}", shown(name)))
         })?;
-        let metadata = Metadata::new(file, name);
+        if checkpoint.conventions.has_halves {
+            architecture.pairs = Pairs::Halves;
+        }
+        let metadata = Metadata::new(checkpoint, name);
         let config = Config::read(&metadata, architecture, options)?;
         metadata.check()?;
         Ok(config)
@@ -189,7 +193,7 @@ impl Config {
             head_size,
             hidden: metadata.size("feed_forward_length")?,
             mixture: Mixture::of(metadata, &architecture)?,
-            vocabulary: vocabulary(metadata.file)?,
+            vocabulary: vocabulary(metadata.checkpoint)?,
             context,
             original_context: original.unwrap_or(trained),
             slots,
@@ -308,8 +312,8 @@ fn check_temperature(metadata: &Metadata<'_>, context: i64, trained: i64) -> Res
 }
 
 /// The number of rows of the embedding.
-fn vocabulary(file: &GgufFile) -> Result<i64> {
-    let embedding = file.tensor("token_embd.weight");
+fn vocabulary(checkpoint: &Checkpoint) -> Result<i64> {
+    let embedding = checkpoint.tensor("token_embd.weight");
     let rows = embedding.and_then(|tensor| tensor.shape.first().copied()).filter(|rows| (1..=LARGEST).contains(rows));
     let rows = rows.and_then(|rows| i64::try_from(rows).ok());
     rows.ok_or_else(|| Error::not_found("there is no tensor 'token_embd.weight' with a row for each token"))

@@ -69,7 +69,7 @@ impl Frequencies {
 
 /// Reads how frequencies are scaled, and the magnitude that belongs to it.
 fn scaling(metadata: &Metadata<'_>, base: f64, rotated: i64) -> Result<(Scaling, f64)> {
-    let kind = metadata.file.text(&metadata.key("rope.scaling.type")).unwrap_or("linear");
+    let kind = metadata.checkpoint.text(&metadata.key("rope.scaling.type")).unwrap_or("linear");
     // The key of older files.
     let factor = metadata.scale_or("rope.scale_linear", 1.0)?;
     let factor = metadata.scale_or("rope.scaling.factor", factor)?;

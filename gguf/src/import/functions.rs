@@ -7,13 +7,13 @@ use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::attention::{Cache, Local, Place};
 use super::batch::{Batch, opaque_indices};
+use super::checkpoint::Checkpoint;
 use super::config::{Config, Pooling};
 use super::layer::{Call, Layer, Places};
 use super::norm::{rms_norm, scaled, soft_capped, sum_of_rows};
 use super::product::{Rows, embedding, product, product_of_one};
 use super::rotary::{Angles, Positions};
 use super::weight::{Parameters, Vector, Weight};
-use crate::GgufFile;
 
 /// A model whose parameters are declared.
 struct Model<'a> {
@@ -28,10 +28,10 @@ struct Model<'a> {
 }
 
 /// Builds the module of a model.
-pub(super) fn import(file: &GgufFile, config: &Config) -> Result<Builder> {
+pub(super) fn import(checkpoint: &Checkpoint, config: &Config) -> Result<Builder> {
     let mut b = Builder::new();
     let shape = [config.vocabulary, config.width];
-    let mut parameters = Parameters::new(file, config);
+    let mut parameters = Parameters::new(checkpoint, config);
     let of = &mut parameters;
     let output = of.has("output.weight").then(|| Weight::declare(&mut b, of, "output.weight", shape));
     let model = Model {

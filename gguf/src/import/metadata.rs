@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use incarnate_bytecode::{Error, Result};
 
-use crate::value::Value;
-use crate::{GgufFile, shown};
+use super::checkpoint::{Checkpoint, Stated};
+use crate::{Value, shown};
 
 /// The largest extent and the largest number of layers that are plausible; products of a few of them do not overflow.
 pub(super) const LARGEST: u64 = 1 << 24;
@@ -16,15 +16,15 @@ const WITHOUT_EFFECT: &[&str] =
 
 /// The metadata of an architecture: the keys behind its name.
 pub(super) struct Metadata<'a> {
-    pub(super) file: &'a GgufFile,
+    pub(super) checkpoint: &'a Checkpoint,
     prefix: &'a str,
     /// The keys that were asked for.
     read: RefCell<HashSet<String>>,
 }
 
 impl<'a> Metadata<'a> {
-    pub(super) fn new(file: &'a GgufFile, prefix: &'a str) -> Metadata<'a> {
-        Metadata { file, prefix, read: RefCell::new(HashSet::new()) }
+    pub(super) fn new(checkpoint: &'a Checkpoint, prefix: &'a str) -> Metadata<'a> {
+        Metadata { checkpoint, prefix, read: RefCell::new(HashSet::new()) }
     }
 
     /// The whole key of a name, which counts as read.
@@ -45,10 +45,10 @@ impl<'a> Metadata<'a> {
 
     fn optional_from(&self, name: &str, least: u64) -> Result<Option<i64>> {
         let key = self.key(name);
-        if self.file.value(&key).is_none() {
+        if self.checkpoint.value(&key).is_none() {
             return Ok(None);
         }
-        let size = self.file.count(&key).filter(|size| (least..=LARGEST).contains(size));
+        let size = self.checkpoint.count(&key).filter(|size| (least..=LARGEST).contains(size));
         let size = size.and_then(|size| i64::try_from(size).ok());
         let wrong = || Error::invalid_argument(format!("'{key}' is not one number from {least} to {LARGEST}"));
         size.ok_or_else(wrong).map(Some)
@@ -61,7 +61,7 @@ impl<'a> Metadata<'a> {
 
     pub(super) fn number_or(&self, name: &str, default: f64) -> Result<f64> {
         let key = self.key(name);
-        match (self.file.value(&key), self.file.number(&key)) {
+        match (self.checkpoint.value(&key), self.checkpoint.number(&key)) {
             (None, _) => Ok(default),
             (_, Some(number)) if number.is_finite() => Ok(number),
             _ => Err(Error::invalid_argument(format!("'{key}' is not a finite number"))),
@@ -76,7 +76,7 @@ impl<'a> Metadata<'a> {
 
     pub(super) fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
         let key = self.key(name);
-        match (self.file.value(&key), self.file.flag(&key)) {
+        match (self.checkpoint.value(&key), self.checkpoint.flag(&key)) {
             (None, _) => Ok(default),
             (_, Some(flag)) => Ok(flag),
             _ => Err(Error::invalid_argument(format!("'{key}' is not true or false"))),
@@ -94,15 +94,13 @@ impl<'a> Metadata<'a> {
     /// Reads an array of Booleans or of numbers; `None` if the value is no array.
     pub(super) fn flags(&self, name: &str) -> Result<Option<Vec<bool>>> {
         let key = self.key(name);
-        if !matches!(self.file.value(&key), Some(Value::Array(_))) {
-            return Ok(None);
-        }
+        let Some(Stated::Many(elements)) = self.checkpoint.value(&key) else { return Ok(None) };
         let flag = |value: &Value| match value {
             Value::Bool(flag) => Ok(*flag),
             Value::Integer(number) => Ok(*number != 0),
             _ => Err(Error::invalid_argument(format!("'{key}' has elements other than true and false"))),
         };
-        self.file.elements(&key)?.iter().map(flag).collect::<Result<_>>().map(Some)
+        elements.iter().map(flag).collect::<Result<_>>().map(Some)
     }
 
     /// Checks that no metadata of the architecture is left.
@@ -111,7 +109,7 @@ impl<'a> Metadata<'a> {
             self.key(name);
         }
         let (read, prefix) = (self.read.borrow(), format!("{}.", self.prefix));
-        match self.file.keys().filter(|key| key.starts_with(&prefix) && !read.contains(*key)).min() {
+        match self.checkpoint.keys().filter(|key| key.starts_with(&prefix) && !read.contains(*key)).min() {
             None => Ok(()),
             Some(key) => Err(Error::unimplemented(format!(
                 "the metadata '{}' is not understood, and may change what is computed",

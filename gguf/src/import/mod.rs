@@ -23,14 +23,19 @@ mod architecture;
 mod attention;
 mod batch;
 mod blocks;
+mod checkpoint;
 mod config;
 mod experts;
 mod feed_forward;
 mod frequencies;
 mod functions;
+mod half;
+mod hugging_face;
 mod layer;
 mod metadata;
+mod names;
 mod norm;
+mod open;
 mod product;
 mod projection;
 mod rotary;
@@ -42,10 +47,11 @@ mod tests;
 
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
-use crate::GgufFile;
 use config::Config;
 
-/// The scope of the parameters of a module; their keys are the names of the file's tensors.
+pub use checkpoint::Checkpoint;
+
+/// The scope of the parameters of a module; their keys are the names of the tensors in their file.
 pub const SCOPE: &str = "model";
 
 /// Options of the import.
@@ -72,12 +78,12 @@ impl Default for Options {
     }
 }
 
-/// Imports the language model of a file as the text of a module.
+/// Imports a language model as the text of a module.
 ///
 /// # Errors
 /// UNIMPLEMENTED for architectures and element types that are not supported; INVALID_ARGUMENT and NOT_FOUND for metadata and
 /// tensors that are not those of the architecture.
-pub fn import(file: &GgufFile, options: &Options) -> Result<String> {
-    let config = Config::of(file, options).context(|| "metadata")?;
-    functions::import(file, &config).and_then(|b| b.finish().map_err(|error| Error::internal(error.to_string())))
+pub fn import(checkpoint: &Checkpoint, options: &Options) -> Result<String> {
+    let config = Config::of(checkpoint, options).context(|| "metadata")?;
+    functions::import(checkpoint, &config).and_then(|b| b.finish().map_err(|error| Error::internal(error.to_string())))
 }

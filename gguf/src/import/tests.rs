@@ -3,12 +3,12 @@
 use incarnate_bytecode::{Result, StatusCode};
 
 use super::config::Config;
-use super::{Options, import};
+use super::{Checkpoint, Options, import};
 use crate::tests::{Row, header, read, text};
 use crate::{ElementType, GgufFile};
 
 /// A file with the metadata and the tensors of a model of one layer.
-struct Model {
+pub(super) struct Model {
     metadata: Vec<(String, Value)>,
     /// Names, shapes with the rows last, types.
     tensors: Vec<(String, Vec<u64>, u32)>,
@@ -22,11 +22,11 @@ enum Value {
     Flags(&'static [u8]),
 }
 
-const WIDTH: u64 = 256;
+pub(super) const WIDTH: u64 = 256;
 
 impl Model {
     /// A model whose matrices are of the type with the number.
-    fn new(architecture: &'static str, number: u32) -> Model {
+    pub(super) fn new(architecture: &'static str, number: u32) -> Model {
         let mut metadata = vec![("general.architecture".to_owned(), Value::Text(architecture))];
         for (key, count) in [
             ("context_length", 64),
@@ -84,21 +84,25 @@ impl Model {
         read(header(&rows, &self.tensors)).unwrap()
     }
 
-    fn import(&self) -> Result<String> {
-        import(&self.file(), &Options::default())
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint::from_gguf(&self.file()).unwrap()
+    }
+
+    pub(super) fn import(&self) -> Result<String> {
+        import(&self.checkpoint(), &Options::default())
     }
 }
 
 /// Joins the projections of queries, keys and values, and those of gates and of the other products.
-fn joined(model: Model) -> Model {
+pub(super) fn joined(model: Model, number: u32) -> Model {
     let removed = ["attn_q", "attn_k", "attn_v", "ffn_gate"];
     let model = removed.iter().fold(model, |model, part| model.tensor(&format!("blk.0.{part}.weight"), None));
-    let model = model.tensor("blk.0.attn_qkv.weight", Some((&[2 * WIDTH, WIDTH], 8)));
-    model.tensor("blk.0.ffn_up.weight", Some((&[1024, WIDTH], 8)))
+    let model = model.tensor("blk.0.attn_qkv.weight", Some((&[2 * WIDTH, WIDTH], number)));
+    model.tensor("blk.0.ffn_up.weight", Some((&[1024, WIDTH], number)))
 }
 
 /// Adds vectors of layer 0.
-fn with_vectors(model: Model, names: &[&str], length: u64) -> Model {
+pub(super) fn with_vectors(model: Model, names: &[&str], length: u64) -> Model {
     let with = |model: Model, name: &&str| model.tensor(&format!("blk.0.{name}.weight"), Some((&[length], 0)));
     names.iter().fold(model, with)
 }
@@ -135,7 +139,7 @@ fn each_architecture_is_imported() {
         ("gemma2", &post_norms),
         ("gemma3", &|model| post_norms(head_norms(model))),
         ("granite", &|model| model),
-        ("phi3", &joined),
+        ("phi3", &|model| joined(model, 8)),
         ("smollm3", &|model| model),
         ("mistral3", &|model| model),
         ("olmo2", &|model| results_alone(post_norms(all_heads(model)))),
@@ -155,7 +159,7 @@ fn layers_have_the_window_of_their_position() {
     let layers = |name: &'static str, facts: &[(&str, Value)]| {
         let model = Model::new(name, 8).with(&format!("{name}.block_count"), Value::Count(7));
         let with = |model: Model, (key, value): &(&str, Value)| model.with(&format!("{name}.{key}"), value.clone());
-        let config = Config::of(&facts.iter().fold(model, with).file(), &Options::default()).unwrap();
+        let config = Config::of(&facts.iter().fold(model, with).checkpoint(), &Options::default()).unwrap();
         (0..7).map(|layer| config.window_of(layer)).collect::<Vec<_>>()
     };
     let window = |size| ("attention.sliding_window", Value::Count(size));
@@ -177,9 +181,9 @@ fn layers_have_the_window_of_their_position() {
 
 #[test]
 fn the_context_selects_the_factors_of_rotary_embeddings() {
-    let model = joined(Model::new("phi3", 8)).with("phi3.rope.scaling.original_context_length", Value::Count(32));
+    let model = joined(Model::new("phi3", 8), 8).with("phi3.rope.scaling.original_context_length", Value::Count(32));
     let model = model.tensor("rope_factors_short.weight", Some((&[32], 0)));
-    let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).file();
+    let file = model.tensor("rope_factors_long.weight", Some((&[32], 0))).checkpoint();
     for (context, used) in [(None, "long"), (Some(33), "long"), (Some(32), "short")] {
         let text = import(&file, &Options { context, ..Options::default() }).unwrap();
         let parameters: Vec<_> = text.split("util.global.load @rope_factors_").skip(1).collect();
@@ -215,7 +219,7 @@ fn parts_are_those_that_a_file_has() {
     let scaled = Model::new("granite", 8).with("granite.logit_scale", Value::Number(4.0)).import().unwrap();
     assert!(scaled.contains("arith.constant 0.25 : f32"));
     let context = Options { context: Some(48), slots: 3, is_portable: true, ..Options::default() };
-    let text = import(&Model::new("gemma", 8).file(), &context).unwrap();
+    let text = import(&Model::new("gemma", 8).checkpoint(), &context).unwrap();
     assert!(text.contains("@cache : tensor<3x48x1x2x2x64xf32>"), "{}", &text[..2000]);
 }
 
@@ -226,7 +230,7 @@ fn embeddings_are_pooled_as_the_file_says() {
         let model = pooling
             .into_iter()
             .fold(Model::new("llama", 8), |model, pooling| model.with("llama.pooling_type", Value::Count(pooling)));
-        let text = import(&model.file(), options).unwrap();
+        let text = import(&model.checkpoint(), options).unwrap();
         let embed = text.split_once("func.func @embed")?.1.lines().next()?.to_owned();
         Some(
             embed
@@ -254,7 +258,7 @@ fn embeddings_are_pooled_as_the_file_says() {
 fn wrong_models_are_errors_that_say_what_is_wrong() {
     use Value::{Count, Number, Text};
     let llama = || Model::new("llama", 8);
-    let phi3 = || joined(Model::new("phi3", 8));
+    let phi3 = || joined(Model::new("phi3", 8), 8);
     let warm = |original| {
         let model = Model::new("mistral3", 8).with("mistral3.attention.temperature_scale", Number(0.1));
         model.with("mistral3.rope.scaling.original_context_length", Count(original))
@@ -302,14 +306,18 @@ fn wrong_models_are_errors_that_say_what_is_wrong() {
         (llama().tensor("token_embd.weight", None), "no tensor 'token_embd.weight'"),
         (llama().tensor("blk.0.ffn_up.weight", None), "no tensor 'blk.0.ffn_up.weight'"),
         (llama().tensor("blk.0.ffn_up.weight", Some((&[512, 288], 8))), "shape [512, 288] instead of [512, 256]"),
-        (llama().tensor("output_norm.weight", Some((&[WIDTH], 1))), "'output_norm.weight' of F16, not F32"),
+        (
+            llama().tensor("output_norm.weight", Some((&[WIDTH], 28))),
+            "'output_norm.weight' of F64, not F32, F16 or BF16",
+        ),
         (llama().tensor("output_norm.weight", Some((&[WIDTH, 1], 0))), "instead of [256]"),
     ] {
         let error = model.import().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     for (context, slots, words) in [(Some(65), 1, "1 to 64 positions"), (Some(0), 1, "1 to 64"), (None, 0, "0 slots")] {
-        let error = import(&llama().file(), &Options { context, slots, ..Options::default() }).unwrap_err().to_string();
+        let error =
+            import(&llama().checkpoint(), &Options { context, slots, ..Options::default() }).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

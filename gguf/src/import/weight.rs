@@ -7,29 +7,31 @@ use incarnate_mlir::{Builder, Element, Type, Value};
 
 use super::SCOPE;
 use super::blocks::{Block, Format};
+use super::checkpoint::{Checkpoint, Stored};
 use super::config::Config;
-use crate::{ElementType, GgufFile, Tensor, shown};
+use super::half::float_of_bits;
+use crate::{ElementType, shown};
 
-/// The tensors of a file, and which of them a module has as parameters.
+/// The tensors of a model, and which of them a module has as parameters.
 pub(super) struct Parameters<'a> {
-    file: &'a GgufFile,
+    checkpoint: &'a Checkpoint,
     pub(super) config: &'a Config,
     declared: HashSet<String>,
 }
 
 impl<'a> Parameters<'a> {
-    pub(super) fn new(file: &'a GgufFile, config: &'a Config) -> Parameters<'a> {
-        Parameters { file, config, declared: HashSet::new() }
+    pub(super) fn new(checkpoint: &'a Checkpoint, config: &'a Config) -> Parameters<'a> {
+        Parameters { checkpoint, config, declared: HashSet::new() }
     }
 
-    /// Whether the file has a tensor.
+    /// Whether the model has a tensor, or a vector that its metadata states.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.file.tensor(name).is_some()
+        self.checkpoint.tensor(name).is_some() || self.checkpoint.vector(name).is_some()
     }
 
-    /// Checks that the file has a tensor.
+    /// Checks that the model has a tensor.
     pub(super) fn require(&self, name: &str) -> Result<()> {
-        if self.has(name) { Ok(()) } else { Err(missing(name)) }
+        if self.has(name) { Ok(()) } else { Err(self.missing(name)) }
     }
 
     /// States that the module needs no tensor of this name.
@@ -38,19 +40,24 @@ impl<'a> Parameters<'a> {
     }
 
     /// Returns a tensor whose shape must be this one; `None` if the file has none of this name.
-    fn optional(&mut self, name: &str, shape: &[i64]) -> Result<Option<&'a Tensor>> {
-        let Some(tensor) = self.file.tensor(name) else { return Ok(None) };
+    fn optional(&mut self, name: &str, shape: &[i64]) -> Result<Option<&'a Stored>> {
+        let Some(tensor) = self.checkpoint.tensor(name) else { return Ok(None) };
         self.declared.insert(name.to_owned());
         if has_shape(tensor, shape) { Ok(Some(tensor)) } else { Err(wrong_shape(tensor, shape)) }
     }
 
-    /// Checks that all tensors of the file are parameters: one that is not would be a part of the model that is not computed.
+    fn missing(&self, name: &str) -> Error {
+        let name = self.checkpoint.conventions.names.key(name);
+        Error::not_found(format!("the file has no tensor '{name}'"))
+    }
+
+    /// Checks that all tensors of the model are parameters: one that is not would be a part of the model that is not computed.
     pub(super) fn check(&self) -> Result<()> {
-        match self.file.tensors().iter().find(|tensor| !self.declared.contains(&tensor.name)) {
+        match self.checkpoint.tensors().iter().find(|tensor| !self.declared.contains(&tensor.name)) {
             None => Ok(()),
             Some(tensor) => Err(Error::unimplemented(format!(
                 "the tensor '{}' of the architecture '{}'",
-                shown(&tensor.name),
+                shown(&tensor.key),
                 self.config.architecture.name
             ))),
         }
@@ -71,18 +78,15 @@ pub(super) struct Weight {
     opened: Option<Value>,
 }
 
-fn missing(name: &str) -> Error {
-    Error::not_found(format!("the file has no tensor '{name}'"))
-}
-
-fn wrong_shape(tensor: &Tensor, expected: &[i64]) -> Error {
+fn wrong_shape(tensor: &Stored, expected: &[i64]) -> Error {
     Error::invalid_argument(format!(
         "the tensor '{}' has the shape {:?} instead of {expected:?}",
-        tensor.name, tensor.shape
+        shown(&tensor.key),
+        tensor.shape
     ))
 }
 
-fn has_shape(tensor: &Tensor, expected: &[i64]) -> bool {
+fn has_shape(tensor: &Stored, expected: &[i64]) -> bool {
     let expected = expected.iter().map(|extent| u64::try_from(*extent).ok());
     tensor.shape.iter().copied().map(Some).eq(expected)
 }
@@ -110,14 +114,14 @@ impl Weight {
         (name, shape): (&str, &[i64]),
         [rows, columns]: [i64; 2],
     ) -> Result<Weight> {
-        let tensor = of.optional(name, shape)?.ok_or_else(|| missing(name))?;
+        let tensor = of.optional(name, shape)?.ok_or_else(|| of.missing(name))?;
         let format = Format::of(tensor.element_type).filter(|format| columns % format.elements() == 0);
         let format = format.ok_or_else(|| {
-            let element = tensor.element_type;
-            Error::unimplemented(format!("the tensor '{name}' of {element} with rows of {columns} elements"))
+            let (key, element) = (shown(&tensor.key), tensor.element_type);
+            Error::unimplemented(format!("the tensor '{key}' of {element} with rows of {columns} elements"))
         })?;
         let ty = format.storage(rows, columns);
-        b.parameter(name, SCOPE, name, &ty);
+        b.parameter(name, SCOPE, &tensor.key, &ty);
         Ok(Weight {
             name: name.to_owned(),
             ty,
@@ -148,37 +152,80 @@ impl Weight {
     }
 }
 
-/// A vector of `f32`.
+/// A vector, whose elements are read as `f32`.
 #[derive(Clone, Debug)]
-pub(super) struct Vector {
+pub(super) enum Vector {
+    Parameter(VectorParameter),
+    /// Numbers of the metadata, as bits.
+    Constant(Vec<u64>),
+}
+
+/// The parameter of a vector.
+#[derive(Clone, Debug)]
+pub(super) struct VectorParameter {
     name: String,
     ty: Type,
+    element_type: ElementType,
+    /// What is added to the elements.
+    offset: f64,
+    is_portable: bool,
 }
 
 impl Vector {
-    /// Declares the parameter of a vector; `None` if the file has none.
+    /// Declares the parameter of a vector; `None` if the model has none.
     pub(super) fn optional(
         b: &mut Builder,
         of: &mut Parameters<'_>,
         name: &str,
         length: i64,
     ) -> Result<Option<Vector>> {
-        let Some(tensor) = of.optional(name, &[length])? else { return Ok(None) };
-        if tensor.element_type != ElementType::F32 {
-            return Err(Error::unimplemented(format!("the tensor '{name}' of {}, not F32", tensor.element_type)));
+        if let Some(elements) = of.checkpoint.vector(name) {
+            return Ok(Some(Vector::Constant(elements.iter().map(|element| u64::from(element.to_bits())).collect())));
         }
-        let ty = Type::tensor(&[u64::try_from(length).ok()], Element::F32);
-        b.parameter(name, SCOPE, name, &ty);
-        Ok(Some(Vector { name: name.to_owned(), ty }))
+        let Some(tensor) = of.optional(name, &[length])? else { return Ok(None) };
+        let element_type = tensor.element_type;
+        let element = match element_type {
+            ElementType::F32 => Element::F32,
+            ElementType::F16 | ElementType::Bf16 => Element::I16,
+            _ => {
+                let key = shown(&tensor.key);
+                return Err(Error::unimplemented(format!(
+                    "the tensor '{key}' of {element_type}, not F32, F16 or BF16"
+                )));
+            }
+        };
+        let ty = Type::tensor(&[u64::try_from(length).ok()], element);
+        b.parameter(name, SCOPE, &tensor.key, &ty);
+        let is_norm = name.ends_with("norm.weight");
+        let offset = if is_norm { of.checkpoint.conventions.norm_offset } else { 0.0 };
+        let is_portable = of.config.is_portable;
+        Ok(Some(Vector::Parameter(VectorParameter { name: name.to_owned(), ty, element_type, offset, is_portable })))
     }
 
     /// Declares the parameter of a vector.
     pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, length: i64) -> Result<Vector> {
-        Vector::optional(b, of, name, length)?.ok_or_else(|| missing(name))
+        Vector::optional(b, of, name, length)?.ok_or_else(|| of.missing(name))
     }
 
     /// Reads the elements.
     pub(super) fn load(&self, b: &mut Builder) -> Value {
-        b.load_global(&self.name, &self.ty)
+        let VectorParameter { name, ty, element_type, offset, is_portable } = match self {
+            Vector::Parameter(parameter) => parameter,
+            Vector::Constant(bits) => return b.dense(bits, &[bits.len() as u64], Element::F32),
+        };
+        let stored = b.load_global(name, ty);
+        if *element_type == ElementType::F32 && *offset == 0.0 {
+            return stored;
+        }
+        b.elementwise(&[stored], Element::F32, |b, x| {
+            let element = float_of_bits(b, *element_type, x[0], *is_portable);
+            match *offset == 0.0 {
+                true => element,
+                false => {
+                    let offset = b.float(*offset, Element::F32);
+                    b.addf(element, offset)
+                }
+            }
+        })
     }
 }

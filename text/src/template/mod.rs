@@ -9,16 +9,20 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use incarnate_bytecode::{Error, Result, ResultExt as _, StatusCode};
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, ModelFolder};
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, State, Value, context};
 
+use crate::folder::{self, Object};
 use crate::{metadata, shown};
 
 const TEMPLATE_KEY: &str = "tokenizer.chat_template";
+/// The file of a folder's template, or the key of that in `tokenizer_config.json`.
+const TEMPLATE_FILE: &str = "chat_template.jinja";
+const TEMPLATE_FIELD: &str = "chat_template";
 /// The name of the template in its environment.
 const NAME: &str = "chat";
 /// Most bytes of a template. The longest published ones have about 20 kB.
@@ -93,6 +97,23 @@ impl ChatTemplate {
             Ok(token.and_then(|token| tokens.get(token as usize)).map_or("", String::as_str))
         };
         ChatTemplate::new(source, text("bos")?, text("eos")?)
+    }
+
+    /// Reads the template of a folder in the layout of Hugging Face, and the texts of the tokens that begin and end a text:
+    /// `chat_template.jinja`, `tokenizer_config.json`.
+    ///
+    /// # Errors
+    /// NOT_FOUND if the model has no template; the errors of [`ChatTemplate::new`]; INVALID_ARGUMENT for damaged files; errors of reading.
+    pub fn from_folder(folder: &ModelFolder) -> Result<ChatTemplate> {
+        let config: Object = folder::read(folder, folder::TOKENIZER_CONFIG)?.unwrap_or_default();
+        let file = folder.read(TEMPLATE_FILE)?.map(String::from_utf8).transpose();
+        let file = file.map_err(|_| Error::invalid_argument(format!("{TEMPLATE_FILE} is not UTF-8")))?;
+        let source = file.as_deref().or_else(|| default_template(config.get(TEMPLATE_FIELD)?));
+        let source = source.ok_or_else(|| {
+            Error::not_found(format!("there is no {TEMPLATE_FILE}, and no '{TEMPLATE_FIELD}' in tokenizer_config.json"))
+        })?;
+        let text = |key: &str| folder::token(&config, key).unwrap_or_default();
+        ChatTemplate::new(source, text("bos_token"), text("eos_token"))
     }
 
     /// Compiles a template. `begin` is its variable `bos_token`, `end` is `eos_token`.
@@ -173,6 +194,13 @@ impl ChatTemplate {
         }
         prompt
     }
+}
+
+/// Returns the template of a value: it is a text, or an array of templates with names.
+fn default_template(value: &serde_json::Value) -> Option<&str> {
+    let is_default = |template: &&serde_json::Value| template.get("name").is_some_and(|name| name == "default");
+    let of_array = || value.as_array()?.iter().find(is_default)?.get("template")?.as_str();
+    value.as_str().or_else(of_array)
 }
 
 /// Runs a function on a thread with a stack of so many bytes, and waits for it until the time is over. The stack takes memory only as far as it is

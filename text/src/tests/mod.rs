@@ -4,6 +4,7 @@ mod constraint;
 mod damaged;
 mod embedding;
 mod generation;
+mod json;
 mod probabilities;
 mod sampling;
 mod stop;

@@ -15,7 +15,7 @@ fn tokenizer(name: &str) -> Tokenizer {
     }
 }
 
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let mut characters = text.chars();
     let mut unescaped = String::new();
     while let Some(character) = characters.next() {

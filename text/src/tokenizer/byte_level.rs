@@ -4,73 +4,40 @@ use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::{Error, Result};
 use incarnate_gguf::GgufFile;
-use tokenizers::models::bpe::{BPE, BpeBuilder, Merges, Vocab};
+use tokenizers::SplitDelimiterBehavior;
+use tokenizers::models::bpe::{Merges, Vocab};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::{Model as _, OffsetType, PreTokenizedString, PreTokenizer as _, SplitDelimiterBehavior};
 
+use super::bpe::{self, Bpe, ModelOptions, Step};
 use super::pre_tokenizer::PreTokenizer;
 use super::vocabulary::Vocabulary;
 use crate::{metadata, shown};
 
 const MERGES_KEY: &str = "tokenizer.ggml.merges";
 
-pub(super) struct ByteLevelBpe {
-    splits: Vec<Split>,
-    byte_level: ByteLevel,
-    model: BPE,
-    /// The token of each byte that has one.
-    bytes: Vec<Option<u32>>,
+/// Reads the tokenizer of a file's metadata.
+pub(super) fn read(file: &GgufFile, vocabulary: &Vocabulary, pre: PreTokenizer) -> Result<Bpe> {
+    let plain = vocabulary.plain();
+    let merges = merges(file, vocabulary, &plain)?;
+    let bytes = bytes(|text| plain.get(text).copied());
+    let vocab: Vocab = plain.into_iter().map(|(text, number)| (text.to_owned(), number)).collect();
+    let options = ModelOptions { ignores_merges: pre.ignores_merges, ..ModelOptions::default() };
+    let model = bpe::model(vocab, merges, options)?;
+    let split = |pattern: &&str| {
+        Split::new(SplitPattern::Regex((*pattern).to_owned()), SplitDelimiterBehavior::Isolated, false)
+            .map(|split| Step::from(PreTokenizerWrapper::Split(split)))
+            .map_err(|error| Error::internal(error.to_string()))
+    };
+    let mut steps: Vec<Step> = pre.patterns.iter().map(split).collect::<Result<_>>()?;
+    steps.push(PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, false, false)).into());
+    Ok(Bpe { normalizers: Vec::new(), steps, model, bytes })
 }
 
-impl core::fmt::Debug for ByteLevelBpe {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("ByteLevelBpe").field("model", &self.model).finish_non_exhaustive()
-    }
-}
-
-impl ByteLevelBpe {
-    pub(super) fn read(file: &GgufFile, vocabulary: &Vocabulary, pre: PreTokenizer) -> Result<ByteLevelBpe> {
-        let plain = vocabulary.plain();
-        let merges = merges(file, vocabulary, &plain)?;
-        let bytes =
-            (0..=255).map(|byte| plain.get(character(byte).encode_utf8(&mut [0; 4]) as &str).copied()).collect();
-        let vocab: Vocab = plain.into_iter().map(|(text, number)| (text.to_owned(), number)).collect();
-        let model = BpeBuilder::new()
-            .vocab_and_merges(vocab, merges)
-            .ignore_merges(pre.ignores_merges)
-            // The cache of a model would stay in each thread that used it.
-            .cache_capacity(0)
-            .build()
-            .map_err(|error| Error::invalid_argument(shown(&error.to_string())))?;
-        let split = |pattern: &&str| {
-            Split::new(SplitPattern::Regex((*pattern).to_owned()), SplitDelimiterBehavior::Isolated, false)
-                .map_err(|error| Error::internal(error.to_string()))
-        };
-        let splits = pre.patterns.iter().map(split).collect::<Result<_>>()?;
-        Ok(ByteLevelBpe { splits, byte_level: ByteLevel::new(false, false, false), model, bytes })
-    }
-
-    /// Appends the tokens of a text without special tokens.
-    pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) {
-        match self.words(text) {
-            Ok(encoded) => tokens.extend(encoded),
-            // The model has errors for unknown characters, of which bytes have none; the text is not lost even so.
-            Err(_) => {
-                tokens.extend(text.bytes().filter_map(|byte| self.bytes.get(usize::from(byte)).copied().flatten()))
-            }
-        }
-    }
-
-    fn words(&self, text: &str) -> tokenizers::Result<Vec<u32>> {
-        let mut words = PreTokenizedString::from(text);
-        for split in &self.splits {
-            split.pre_tokenize(&mut words)?;
-        }
-        self.byte_level.pre_tokenize(&mut words)?;
-        words.tokenize(|word| self.model.tokenize(word.get()))?;
-        Ok(words.into_encoding(None, 0, OffsetType::None)?.get_ids().to_vec())
-    }
+/// Returns the token of each byte, where it has one.
+pub(super) fn bytes(number: impl Fn(&str) -> Option<u32>) -> Vec<Option<u32>> {
+    (0..=255).map(|byte| number(character(byte).encode_utf8(&mut [0; 4]))).collect()
 }
 
 /// Reads merges, first rank first. A merge must name tokens; those of special tokens are left out.

@@ -1,7 +1,9 @@
-//! Tokenizers: text to tokens and back, as the metadata of a GGUF file describes it.
+//! Tokenizers: text to tokens and back, as the metadata of a GGUF file or a `tokenizer.json` describes it.
 
+mod bpe;
 mod byte_level;
 mod decoder;
+mod json;
 mod pre_tokenizer;
 mod sentence_piece;
 mod vocabulary;
@@ -9,14 +11,16 @@ mod vocabulary;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use byte_level::ByteLevelBpe;
+use bpe::Bpe;
 pub use decoder::Decoder;
 use decoder::Pieces;
 use incarnate_bytecode::{Error, Result, ResultExt as _};
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, ModelFolder};
 use sentence_piece::SentencePiece;
+use serde_json::Value;
 use vocabulary::{Kind, MARK, SpecialTokens, Vocabulary};
 
+use crate::folder::{self, Object};
 use crate::{metadata, shown};
 
 /// Control tokens that end a turn or a text. Files of some models name only one of theirs in the metadata.
@@ -33,6 +37,11 @@ const ENDS: [&str; 9] = [
     "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
 ];
 
+/// The file of a folder's tokenizer.
+const JSON: &str = "tokenizer.json";
+/// The key of the numbers of the tokens that end a text.
+const END_KEY: &str = "eos_token_id";
+
 /// Turns text into tokens, and tokens into text.
 #[derive(Debug)]
 pub struct Tokenizer {
@@ -43,11 +52,13 @@ pub struct Tokenizer {
     begin: Option<u32>,
     ends: Vec<u32>,
     adds_begin: bool,
+    /// Whether a space is added in front of a text, and of one behind a special token.
+    adds_space: [bool; 2],
 }
 
 #[derive(Debug)]
 enum Model {
-    ByteLevel(Box<ByteLevelBpe>),
+    Bpe(Box<Bpe>),
     SentencePiece(Box<SentencePiece>),
 }
 
@@ -75,13 +86,55 @@ impl Tokenizer {
                 let name = metadata::text(file, "tokenizer.ggml.pre")?.unwrap_or("default");
                 let pre = pre_tokenizer::of_name(name)
                     .ok_or_else(|| Error::unimplemented(format!("pre-tokenizer '{}'", shown(name))))?;
-                (Model::ByteLevel(Box::new(ByteLevelBpe::read(file, &vocabulary, pre)?)), pre.adds_begin)
+                (Model::Bpe(Box::new(byte_level::read(file, &vocabulary, pre)?)), pre.adds_begin)
             }
             false => {
                 let adds_space = metadata::flag(file, "tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
                 (Model::SentencePiece(Box::new(SentencePiece::read(file, &vocabulary, adds_space)?)), true)
             }
         };
+        // Numbers of SentencePiece's defaults, for files that do not name them.
+        let default = |number: u32| (!is_byte_level && (number as usize) < vocabulary.tokens.len()).then_some(number);
+        let token =
+            |name: &str| metadata::token(file, &format!("tokenizer.ggml.{name}_token_id"), vocabulary.tokens.len());
+        let begin = token("bos")?.or_else(|| default(1));
+        let ends: Vec<u32> =
+            [token("eos")?.or_else(|| default(2)), token("eot")?, token("eom")?].into_iter().flatten().collect();
+        let adds_begin = metadata::flag(file, "tokenizer.ggml.add_bos_token")?.unwrap_or(adds_begin) && begin.is_some();
+        let adds_space = [matches!(&model, Model::SentencePiece(model) if model.adds_space()); 2];
+        Ok(Tokenizer { begin, adds_begin, adds_space, ..Tokenizer::of(vocabulary, model, is_byte_level, ends)? })
+    }
+
+    /// Reads the tokenizer of a folder in the layout of Hugging Face: `tokenizer.json`, and the tokens that begin and end texts of
+    /// `tokenizer_config.json`, `generation_config.json` and `config.json`.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED for parts that are not supported, NOT_FOUND without a `tokenizer.json`, RESOURCE_EXHAUSTED for a vocabulary that exceeds the
+    /// limits, OUT_OF_RANGE and INVALID_ARGUMENT for damaged files; errors of reading.
+    pub fn from_folder(folder: &ModelFolder) -> Result<Tokenizer> {
+        Self::read_folder(folder).context(|| format!("tokenizer of '{}'", folder.path().display()))
+    }
+
+    fn read_folder(folder: &ModelFolder) -> Result<Tokenizer> {
+        let bytes = folder.read(JSON)?.ok_or_else(|| Error::not_found(format!("there is no {JSON}")))?;
+        let file = json::File::read(&bytes).context(|| JSON)?;
+        let config: Object = folder::read(folder, folder::TOKENIZER_CONFIG)?.unwrap_or_default();
+        let number = |key: &str| folder::token(&config, key).and_then(|text| file.vocabulary.number(text));
+        let (begin, adds_begin) = (file.begin.or_else(|| number("bos_token")), file.begin.is_some());
+        let mut ends: Vec<u32> = number("eos_token").into_iter().collect();
+        for name in ["generation_config.json", "config.json"] {
+            let object: Option<Object> = folder::read(folder, name)?;
+            let stated = object.as_ref().and_then(|object| object.get(END_KEY));
+            let all = end_tokens(stated, file.vocabulary.tokens.len());
+            ends.extend(all.context(|| name)?);
+        }
+        let json::File { vocabulary, model, is_byte_level, adds_space, .. } = file;
+        let model = Model::Bpe(Box::new(model));
+        Ok(Tokenizer { begin, adds_begin, adds_space, ..Tokenizer::of(vocabulary, model, is_byte_level, ends)? })
+    }
+
+    /// Returns a tokenizer without a token that begins a text. `ends` are the tokens that end one, apart from those of [`ENDS`].
+    fn of(vocabulary: Vocabulary, model: Model, is_byte_level: bool, mut ends: Vec<u32>) -> Result<Tokenizer> {
         let mut pieces = Pieces::default();
         for (_, text, kind) in vocabulary.iter() {
             pieces.push(&match kind {
@@ -91,13 +144,6 @@ impl Tokenizer {
                 _ => sentence_piece::piece(text, kind),
             });
         }
-        // Numbers of SentencePiece's defaults, for files that do not name them.
-        let default = |number: u32| (!is_byte_level && (number as usize) < vocabulary.tokens.len()).then_some(number);
-        let token =
-            |name: &str| metadata::token(file, &format!("tokenizer.ggml.{name}_token_id"), vocabulary.tokens.len());
-        let begin = token("bos")?.or_else(|| default(1));
-        let mut ends: Vec<u32> =
-            [token("eos")?.or_else(|| default(2)), token("eot")?, token("eom")?].into_iter().flatten().collect();
         // In vocabularies with a token `<|return|>` that one ends a turn, and `<|end|>` a part of it.
         let has_return = vocabulary.control("<|return|>").is_some();
         ends.extend(
@@ -105,9 +151,9 @@ impl Tokenizer {
         );
         ends.sort_unstable();
         ends.dedup();
-        let adds_begin = metadata::flag(file, "tokenizer.ggml.add_bos_token")?.unwrap_or(adds_begin) && begin.is_some();
-        let special = SpecialTokens::new(&vocabulary)?;
-        Ok(Tokenizer { model, special, kinds: vocabulary.kinds, pieces: Arc::new(pieces), begin, ends, adds_begin })
+        let (special, pieces) = (SpecialTokens::new(&vocabulary)?, Arc::new(pieces));
+        let kinds = vocabulary.kinds;
+        Ok(Tokenizer { model, special, kinds, pieces, begin: None, ends, adds_begin: false, adds_space: [false; 2] })
     }
 
     /// Returns the number of tokens.
@@ -132,7 +178,7 @@ impl Tokenizer {
     #[must_use]
     pub fn encode_first(&self, text: &str) -> Vec<u32> {
         let mut tokens: Vec<u32> = self.begin.filter(|_| self.adds_begin).into_iter().collect();
-        self.encode_plain(text, &mut tokens);
+        self.encode_plain(text, true, &mut tokens);
         tokens
     }
 
@@ -150,32 +196,33 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, parse_special: bool) -> Vec<u32> {
         let mut tokens = Vec::new();
         if !parse_special {
-            self.encode_plain(text, &mut tokens);
+            self.encode_plain(text, true, &mut tokens);
             return tokens;
         }
         let mut start = 0;
-        for (token, range) in self.special.find(text) {
-            self.encode_unescaped(text.get(start..range.start).unwrap_or_default(), &mut tokens);
+        for (token, range) in self.special.find_with_spaces(text) {
+            self.encode_unescaped(text.get(start..range.start).unwrap_or_default(), start == 0, &mut tokens);
             tokens.push(token);
             start = range.end;
         }
-        self.encode_unescaped(text.get(start..).unwrap_or_default(), &mut tokens);
+        self.encode_unescaped(text.get(start..).unwrap_or_default(), start == 0, &mut tokens);
         tokens
     }
 
-    fn encode_unescaped(&self, text: &str, tokens: &mut Vec<u32>) {
+    fn encode_unescaped(&self, text: &str, is_first: bool, tokens: &mut Vec<u32>) {
         match text.contains(MARK) {
-            true => self.encode_plain(&text.replace(MARK, ""), tokens),
-            false => self.encode_plain(text, tokens),
+            true => self.encode_plain(&text.replace(MARK, ""), is_first, tokens),
+            false => self.encode_plain(text, is_first, tokens),
         }
     }
 
-    fn encode_plain(&self, text: &str, tokens: &mut Vec<u32>) {
+    /// Appends the tokens of a text without special tokens. `is_first` states that none is before it.
+    fn encode_plain(&self, text: &str, is_first: bool, tokens: &mut Vec<u32>) {
         if text.is_empty() {
             return;
         }
         match &self.model {
-            Model::ByteLevel(model) => model.encode(text, tokens),
+            Model::Bpe(model) => model.encode(text, is_first, tokens),
             Model::SentencePiece(model) => model.encode(text, tokens),
         }
     }
@@ -229,19 +276,35 @@ impl Tokenizer {
     /// Returns the text of tokens, without the spaces that [`Tokenizer::encode`] added. Special tokens have no text.
     #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
-        let adds_space = matches!(&self.model, Model::SentencePiece(model) if model.adds_space());
         let mut decoder = self.decoder();
         let mut text = String::new();
-        let mut is_start = true;
+        let mut adds_space = self.adds_space[0];
         for token in tokens {
             let piece = decoder.push(*token);
             let is_special = self.kinds.get(*token as usize).is_some_and(|kind| kind.is_special());
             text.push_str(match piece.strip_prefix(' ') {
-                Some(rest) if adds_space && is_start && !is_special => rest,
+                Some(rest) if adds_space && !is_special => rest,
                 _ => &piece,
             });
-            is_start = is_special;
+            adds_space = is_special && self.adds_space[1];
         }
         text + &decoder.finish()
     }
+}
+
+/// Returns the numbers of tokens, one or an array of several.
+fn end_tokens(value: Option<&Value>, count: usize) -> Result<Vec<u32>> {
+    let numbers = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(numbers)) => numbers.as_slice(),
+        Some(number) => core::slice::from_ref(number),
+    };
+    let token = |number: &Value| {
+        let token = number.as_u64().and_then(|number| u32::try_from(number).ok());
+        token.filter(|token| (*token as usize) < count).ok_or_else(|| {
+            let number = shown(&number.to_string());
+            Error::out_of_range(format!("'{END_KEY}' is {number}, outside of the vocabulary of {count} tokens"))
+        })
+    };
+    numbers.iter().map(token).collect()
 }

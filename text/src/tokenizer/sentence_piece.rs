@@ -12,7 +12,7 @@ use crate::{metadata, shown};
 
 const SCORES_KEY: &str = "tokenizer.ggml.scores";
 /// Stands for a space in tokens.
-const SPACE: &str = "\u{2581}";
+pub(super) const SPACE: &str = "\u{2581}";
 
 #[derive(Debug)]
 pub(super) struct SentencePiece {
@@ -184,8 +184,13 @@ pub(super) fn piece(token: &str, kind: Kind) -> Vec<u8> {
     }
 }
 
+/// Returns the token `<0xNN>` of a byte.
+pub(super) fn token_of(byte: u8) -> String {
+    format!("<0x{byte:02X}>")
+}
+
 /// Returns the byte of a token `<0xNN>`.
-fn byte(token: &str) -> Option<u8> {
+pub(super) fn byte(token: &str) -> Option<u8> {
     let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
     (digits.len() == 2).then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }

@@ -1,10 +1,12 @@
 //! The tokens of a vocabulary, and the special ones among them.
 
+use core::ops::Range;
 use std::collections::HashMap;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use incarnate_bytecode::{Error, Result};
 use incarnate_gguf::GgufFile;
+use serde::Deserialize;
 
 use crate::{metadata, shown};
 
@@ -56,6 +58,23 @@ impl Kind {
 pub(super) struct Vocabulary {
     pub(super) tokens: Vec<String>,
     pub(super) kinds: Vec<Kind>,
+    /// Special tokens that take the spaces before or behind them.
+    pub(super) strips: HashMap<u32, [bool; 2]>,
+}
+
+/// A token that a `tokenizer.json` adds to those of its model.
+#[derive(Debug, Deserialize)]
+pub(super) struct AddedToken {
+    id: u32,
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    special: bool,
 }
 
 impl Vocabulary {
@@ -82,7 +101,46 @@ impl Vocabulary {
                 numbers.into_iter().enumerate().map(kind).collect::<Result<_>>()?
             }
         };
-        Ok(Vocabulary { tokens, kinds })
+        Ok(Vocabulary { tokens, kinds, strips: HashMap::new() })
+    }
+
+    /// Takes the tokens of a `tokenizer.json`; `is_byte` says which of them stand for bytes. Numbers that no token has stand for nothing.
+    pub(super) fn of_json(
+        vocab: &HashMap<String, u32>,
+        added: &[AddedToken],
+        is_byte: impl Fn(&str) -> bool,
+    ) -> Result<Vocabulary> {
+        let last = vocab.values().copied().chain(added.iter().map(|token| token.id)).max();
+        let count = last.map(|last| u64::from(last) + 1).ok_or_else(|| Error::not_found("there are no tokens"))?;
+        if count > metadata::MAXIMUM_TOKENS {
+            let limit = metadata::MAXIMUM_TOKENS;
+            return Err(Error::resource_exhausted(format!("{count} tokens exceed the limit of {limit}")));
+        }
+        let mut tokens = vec![(String::new(), Kind::Unused); count as usize];
+        for (text, number) in vocab {
+            let kind = if is_byte(text) { Kind::Byte } else { Kind::Normal };
+            let token = tokens.get_mut(*number as usize).filter(|token| token.1 == Kind::Unused);
+            *token.ok_or_else(|| Error::invalid_argument(format!("two tokens have the number {number}")))? =
+                (text.clone(), kind);
+        }
+        for token in added {
+            if token.single_word {
+                return Err(Error::unimplemented(format!("'single_word' of the token '{}'", shown(&token.content))));
+            }
+            let kind = if token.special { Kind::Control } else { Kind::UserDefined };
+            if let Some(slot) = tokens.get_mut(token.id as usize) {
+                *slot = (token.content.clone(), kind);
+            }
+        }
+        let (tokens, kinds) = tokens.into_iter().unzip();
+        let strips = added.iter().filter(|token| token.lstrip || token.rstrip);
+        let strips = strips.map(|token| (token.id, [token.lstrip, token.rstrip])).collect();
+        Ok(Vocabulary { tokens, kinds, strips })
+    }
+
+    /// Returns the number of a token.
+    pub(super) fn number(&self, name: &str) -> Option<u32> {
+        self.iter().find(|(_, text, kind)| *kind != Kind::Unused && *text == name).map(|(number, ..)| number)
     }
 
     /// Returns the tokens with their numbers and kinds.
@@ -115,6 +173,7 @@ pub(super) struct SpecialTokens {
     numbers: Vec<u32>,
     /// The texts of tokens without a piece of text: control tokens, and those of unknown text.
     names: HashMap<u32, String>,
+    strips: HashMap<u32, [bool; 2]>,
 }
 
 impl SpecialTokens {
@@ -135,7 +194,8 @@ impl SpecialTokens {
         let is_name = |kind: Kind| matches!(kind, Kind::Control | Kind::Unknown);
         let names = special().filter(|(.., kind)| is_name(*kind)).map(|(number, text, _)| (number, text.to_owned()));
         let names = names.collect();
-        Ok(SpecialTokens { automaton, numbers: special().map(|(number, ..)| number).collect(), names })
+        let (numbers, strips) = (special().map(|(number, ..)| number).collect(), vocabulary.strips.clone());
+        Ok(SpecialTokens { automaton, numbers, names, strips })
     }
 
     /// Returns the text of a token that is no piece of text, such as `<|im_end|>`.
@@ -144,8 +204,26 @@ impl SpecialTokens {
     }
 
     /// Returns the special tokens of a text and the range of each, from left to right; of those that begin at a byte the longest.
-    pub(super) fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (u32, core::ops::Range<usize>)> + 'a {
+    pub(super) fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (u32, Range<usize>)> + 'a {
         let number = |found: aho_corasick::Match| Some((*self.numbers.get(found.pattern().as_usize())?, found.range()));
         self.automaton.find_iter(text).filter_map(number)
+    }
+
+    /// Returns what [`SpecialTokens::find`] does, with the spaces that a token takes in its range.
+    pub(super) fn find_with_spaces<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (u32, Range<usize>)> + 'a {
+        let mut end = 0;
+        self.find(text).map(move |(number, mut range)| {
+            let [before, behind] = self.strips.get(&number).copied().unwrap_or_default();
+            if before {
+                let text = text.get(end..range.start).unwrap_or_default();
+                range.start -= text.len() - text.trim_end().len();
+            }
+            if behind {
+                let text = text.get(range.end..).unwrap_or_default();
+                range.end += text.len() - text.trim_start().len();
+            }
+            end = range.end;
+            (number, range)
+        })
     }
 }

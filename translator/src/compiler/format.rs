@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate_bytecode::{Archive, Contents, Error, KIND_BYTES, Result, kind_of, open_regular_file};
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, ModelFolder};
 
 use super::with_path;
 
@@ -16,6 +16,8 @@ pub enum ModelFormat {
     Onnx,
     /// A language model of ggml.
     Gguf,
+    /// A language model in the layout of Hugging Face: a folder.
+    HuggingFace,
     /// MLIR as text: StableHLO, TOSA, torch, linalg or another dialect that IREE reads.
     Mlir,
     /// MLIR as bytecode.
@@ -28,12 +30,19 @@ const MLIR_BYTECODE: &[u8; 4] = b"ML\xEFR";
 const GGUF: &[u8; 4] = b"GGUF";
 
 impl ModelFormat {
-    /// Returns the format of a file, by its first bytes or the extension of its name; `None` for any other file, such as a
-    /// module.
+    /// Returns the format of a file, by its first bytes or the extension of its name, or that of a folder; `None` for any other file, such as
+    /// a module.
     ///
     /// # Errors
     /// Errors of reading the file.
     pub fn of(path: &Path) -> Result<Option<ModelFormat>> {
+        if ModelFolder::at(path).is_some() {
+            return Ok(Some(ModelFormat::HuggingFace));
+        }
+        if path.is_dir() {
+            let path = path.display();
+            return Err(Error::invalid_argument(format!("'{path}' is a folder without config.json, and no model")));
+        }
         let mut first = Vec::new();
         let file = open_regular_file(path)?;
         with_path(file.take(MLIR_BYTECODE.len() as u64).read_to_end(&mut first), "reading", path)?;
@@ -54,9 +63,15 @@ impl ModelFormat {
         })
     }
 
+    /// Returns whether a model is a language model, whose weights are parameters of its module.
+    #[must_use]
+    pub fn is_language_model(self) -> bool {
+        matches!(self, ModelFormat::Gguf | ModelFormat::HuggingFace)
+    }
+
     /// Whether a model is imported as MLIR before the compiler reads it.
     pub(super) fn is_imported(self) -> bool {
-        matches!(self, ModelFormat::Onnx | ModelFormat::Gguf)
+        self == ModelFormat::Onnx || self.is_language_model()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Models that are imported as MLIR before IREE's compiler reads them.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::{Result, ResultExt as _};
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::Checkpoint;
 use incarnate_onnx::{Model, Options, import};
 
 use super::cache::Scratch;
@@ -58,8 +59,8 @@ pub(super) fn imported_onnx(
 ///
 /// # Errors
 /// Errors of reading the model; those of parts that are not supported.
-pub(super) fn gguf(model: &Path, options: &incarnate_gguf::Options) -> Result<String> {
-    incarnate_gguf::import(&GgufFile::open(model)?, options)
+pub(super) fn language_model(model: &Path, options: &incarnate_gguf::Options) -> Result<String> {
+    incarnate_gguf::import(&Checkpoint::open(model)?, options)
 }
 
 /// Writes the text of a model that was imported into a folder.
@@ -72,9 +73,20 @@ pub(super) fn written(scratch: &Scratch, model: &Path, text: &str) -> Result<Imp
     Ok(ImportedModel { mlir, flags: vec![CORE_DIALECTS.to_owned()], dynamic: Vec::new() })
 }
 
+/// Returns the name of a model: that of its file without the extension, or that of its folder.
+pub(super) fn name_of(model: &Path) -> Cow<'_, str> {
+    // A path such as `.` has no name.
+    let folder = || model.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let name = match model.is_dir() {
+        true => folder().map(Cow::Owned),
+        false => model.file_stem().map(OsStr::to_string_lossy),
+    };
+    name.unwrap_or(Cow::Borrowed("model"))
+}
+
 /// Returns the path of the text that is made of a model, whose name is that of the module.
 fn mlir_path(scratch: &Scratch, model: &Path) -> PathBuf {
-    let name = model.file_stem().unwrap_or(OsStr::new("model")).to_string_lossy();
+    let name = name_of(model);
     scratch.path(&format!("{name}.mlir"))
 }
 

@@ -1,7 +1,7 @@
 //! IREE's compiler: from a model to a module.
 //!
 //! `iree-compile` is a program of the Python package `iree-base-compiler`. It is found and run here; what it compiles is kept in the user's
-//! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models and GGUF files are
+//! cache, by all that the module depends on. Without a cache it is compiled every time. ONNX models and language models are
 //! imported first: [`incarnate_onnx`], [`incarnate_gguf`].
 
 mod cache;
@@ -21,7 +21,6 @@ mod source;
 mod target;
 
 use std::env;
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -77,7 +76,7 @@ pub struct CompileOptions {
     pub flags: Vec<String>,
     /// How an ONNX model is imported.
     pub import: ImportOptions,
-    /// How a GGUF file is imported.
+    /// How a language model is imported.
     pub language_model: gguf::Options,
     /// A file that the weights of an ONNX model are written to, as safetensors. The module has no weights then: they are its
     /// parameters, of the scope [`onnx::SCOPE`].
@@ -200,7 +199,8 @@ impl Compiler {
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, language_model, weights } = options;
         let format = ModelFormat::of(model)?.ok_or_else(|| {
-            Error::invalid_argument(format!("'{}' is not a model: .onnx, .gguf, .mlir or .mlirbc", model.display()))
+            let (model, known) = (model.display(), ".onnx, .gguf, .mlir, .mlirbc or a folder with config.json");
+            Error::invalid_argument(format!("'{model}' is not a model: {known}"))
         })?;
         let is_onnx = format == ModelFormat::Onnx;
         if !is_onnx && (weights.is_some() || *import != ImportOptions::default()) {
@@ -209,9 +209,9 @@ impl Compiler {
                 model.display()
             )));
         }
-        if format != ModelFormat::Gguf && *language_model != gguf::Options::default() {
+        if !format.is_language_model() && *language_model != gguf::Options::default() {
             return Err(Error::invalid_argument(format!(
-                "'{}' is no GGUF file, and --context, --slots and --embeddings are for the import of those: leave them out",
+                "'{}' is no language model, and --context, --slots and --embeddings are for the import of those: leave them out",
                 model.display()
             )));
         }
@@ -220,15 +220,15 @@ impl Compiler {
         let names_files = weights.is_some()
             || key::flags_name_files(flags)
             || !format.is_imported() && with_path(key::model_names_files(model), "reading", model)?;
-        let is_portable = format == ModelFormat::Gguf && *target == Target::Portable;
+        let is_portable = format.is_language_model() && *target == Target::Portable;
         let language_model = &gguf::Options { is_portable, ..language_model.clone() };
-        let text = match format {
-            ModelFormat::Gguf => Some(import::gguf(model, language_model).map_err(|error| refused(model, error))?),
-            _ => None,
+        let text = match format.is_language_model() {
+            true => Some(import::language_model(model, language_model).map_err(|error| refused(model, error))?),
+            false => None,
         };
         let (weights, imported) = (weights.as_deref(), text.as_deref());
         let job = Job { model, format, arguments: &arguments, import, imported, weights, names_files };
-        let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
+        let name = &*import::name_of(model);
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
             notify(Event::Starting);
@@ -369,7 +369,7 @@ impl Compiler {
         let text = match job.format {
             ModelFormat::MlirBytecode => self.printed(scratch, model)?,
             ModelFormat::Mlir => fs::read(model).ok()?,
-            ModelFormat::Onnx | ModelFormat::Gguf => return None,
+            ModelFormat::Onnx | ModelFormat::Gguf | ModelFormat::HuggingFace => return None,
         };
         let prepared = Prepared::of(&text)?;
         let mut file = BufWriter::new(File::create(&path).ok()?);
@@ -414,7 +414,7 @@ impl Input {
     fn generated(path: PathBuf, job: &Job<'_>) -> Input {
         match (job.names_files, job.format) {
             (false, _) => Input::InFolder(path),
-            (true, ModelFormat::Onnx | ModelFormat::Gguf) => Input::Model(path),
+            (true, ModelFormat::Onnx | ModelFormat::Gguf | ModelFormat::HuggingFace) => Input::Model(path),
             (true, ModelFormat::Mlir | ModelFormat::MlirBytecode) => Input::Piped(path),
         }
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use incarnate_bytecode::Result;
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, ModelFolder};
 
 use super::hash::Hash;
 use super::{ModelFormat, import, with_path};
@@ -63,13 +63,17 @@ pub(crate) fn files_of(model: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the hash of what a module is made of: the contents of a model with its weights, or the header of a GGUF file, whose weights are
+/// Returns the hash of what a module is made of: the contents of a model with its weights, or the header of a language model, whose weights are
 /// parameters of the module.
 ///
 /// # Errors
 /// Errors of reading the files.
 pub(super) fn hash_of(model: &Path) -> Result<String> {
     let mut hash = Hash::default();
+    if let Some(folder) = ModelFolder::at(model) {
+        hash.part(&folder.header()?);
+        return Ok(hash.finish());
+    }
     if ModelFormat::of(model)? == Some(ModelFormat::Gguf) {
         hash.part(&GgufFile::open(model)?.header()?);
         return Ok(hash.finish());
@@ -104,5 +108,29 @@ mod tests {
         hash.part(&fs::read(&model).unwrap());
         hash.part(&[1, 2, 4]);
         assert_eq!(hash_of(&model).unwrap(), hash.finish());
+    }
+
+    #[test]
+    fn the_source_of_a_folder_is_what_its_module_depends_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Small-1.5B");
+        fs::create_dir(&path).unwrap();
+        assert!(ModelFormat::of(&path).is_err(), "a folder without a model");
+        fs::write(path.join("config.json"), "{}").unwrap();
+        assert_eq!(ModelFormat::of(&path).unwrap(), Some(ModelFormat::HuggingFace));
+        let header = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let weights = |byte: u8| [&(header.len() as u64).to_le_bytes()[..], header, &[byte]].concat();
+        fs::write(path.join("model.safetensors"), weights(1)).unwrap();
+        let source = Source::of(&path).unwrap();
+        assert!(source.text().ends_with(" Small-1.5B\n"));
+        // Weights are parameters of the module.
+        fs::write(path.join("model.safetensors"), weights(2)).unwrap();
+        assert_eq!(Source::of(&path).unwrap(), source);
+        fs::write(path.join("config.json"), r#"{"rope_theta": 1}"#).unwrap();
+        assert_ne!(Source::of(&path).unwrap(), source);
+        assert_eq!(
+            (import::name_of(&path), import::name_of(Path::new("a/net.onnx"))),
+            ("Small-1.5B".into(), "net".into())
+        );
     }
 }

@@ -81,7 +81,8 @@ impl ArchiveFormat {
 }
 
 impl ParameterIndex {
-    /// Adds the contents of an archive. Its extension determines the format, or else its first bytes. A key that the
+    /// Adds the contents of an archive. Its extension determines the format, or else its first bytes; a folder in the layout of Hugging
+    /// Face stands for its weights. A key that the
     /// index already contains keeps its parameter, as in IREE: files that come first take precedence. With
     /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may truncate the file while it is in use; if one changes
     /// it, parameters change.
@@ -89,6 +90,10 @@ impl ParameterIndex {
     /// # Errors
     /// Errors of opening the file and of parsing the archive, with the path.
     pub fn add_file(&mut self, path: &Path, access: FileAccess) -> Result<()> {
+        #[cfg(feature = "parameters-formats")]
+        let weights = incarnate_gguf::ModelFolder::at(path).map(|folder| folder.weights()).transpose()?;
+        #[cfg(feature = "parameters-formats")]
+        let path = weights.as_deref().unwrap_or(path);
         let context = || format!("parameters in '{}'", path.display());
         let file = ParameterFile::open(path, access)?;
         let contents = file.contents();

@@ -47,6 +47,21 @@ fn indices_of_shards_map_their_tensors() {
 }
 
 #[test]
+fn folders_of_models_stand_for_their_weights() {
+    let (folder, _) = sharded(r#"{"weight_map": {"one": "a.safetensors", "three": "sub/b.safetensors"}}"#);
+    let added = || {
+        let mut index = ParameterIndex::new();
+        index.add_file(folder.path(), FileAccess::Map)?;
+        Ok::<_, crate::Error>(index.entries().iter().map(|entry| entry.key().to_owned()).collect::<Vec<_>>())
+    };
+    assert!(added().unwrap_err().to_string().contains("is a folder"));
+    std::fs::write(folder.path().join("config.json"), "{}").unwrap();
+    assert_eq!(added().unwrap(), ["one", "three"]);
+    std::fs::write(folder.path().join("model.safetensors"), shard(["one", "two"], [1, 2, 3, 4])).unwrap();
+    assert_eq!(added().unwrap(), ["one", "two"]);
+}
+
+#[test]
 fn wrong_indices_of_shards_are_errors_that_name_what_is_wrong() {
     use StatusCode::{InvalidArgument, NotFound};
     for (map, code, words) in [
