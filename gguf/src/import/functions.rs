@@ -190,19 +190,15 @@ impl Model<'_> {
     ) -> Value {
         let extents = [Extent::Value(count), Extent::Constant(self.config.width)];
         let initial = b.empty(&extents, Element::F32);
-        let [zero, one] = [0, 1].map(|number| b.index(number));
-        let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(initial).clone()));
-        b.open_region();
-        let [first, unit] = [0, 1].map(Extent::Constant);
-        let token = b.extract_slice(tokens, &[row.into()], &[unit], &[unit], &[]);
-        let position = b.addi(place.first, row);
-        let place = self.place(b, (position, place.slot), one);
-        let places = (Positions::From(position), Places::Adjacent(place));
-        let x = self.hidden_at(b, (token, Rows::One), places, indices);
-        let next = b.insert_slice(x, carried, &[row.into(), first], &[unit, extents[1]], &[unit; 2], &[]);
-        let region = b.close_region();
-        let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
-        results.first().copied().unwrap_or(initial)
+        b.fold(count, initial, |b, row, carried| {
+            let ([first, unit], one) = ([0, 1].map(Extent::Constant), b.index(1));
+            let token = b.extract_slice(tokens, &[row.into()], &[unit], &[unit], &[]);
+            let position = b.addi(place.first, row);
+            let place = self.place(b, (position, place.slot), one);
+            let places = (Positions::From(position), Places::Adjacent(place));
+            let x = self.hidden_at(b, (token, Rows::One), places, indices);
+            b.insert_slice(x, carried, &[row.into(), first], &[unit, extents[1]], &[unit; 2], &[])
+        })
     }
 
     fn hidden_at(
