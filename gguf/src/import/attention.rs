@@ -176,19 +176,43 @@ pub(super) fn attend(
     let (rows, size) = (b.extents(queries)[0], Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
     let [_, count] = place.attended(keys.local(place));
-    let extents = [groups, shared, rows, count];
-    let scores = scores(b, config, place, (queries, cached), keys, &extents);
-    let weights = b.softmax(scores, 3, &extents);
+    let axes = Axes::of(rows);
+    let extents = axes.place([groups, shared, rows, count]);
+    let scores = scores(b, config, place, (queries, cached), (keys, axes), &extents);
+    let weights = b.softmax(scores, axes.positions, &extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
     let attended = b.dispatch(&sums, |b| {
         let values = keys.rows(b, place, (cached, Part::Values));
         let initial = b.fill(zero, &sums);
         // Loops: rows, groups, heads of a group, elements; positions.
-        let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
+        let maps =
+            [Map::of(5, &axes.place([1, 2, 0, 4])), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
         b.generic_single(&[weights, values], initial, &maps, &LOOPS, multiply_add)
     });
     b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
+}
+
+/// The dimensions of scores behind those of groups and of heads of a group. Sums over positions are in order, so that the dimension of
+/// the rows, if they are many, is that of the vectors, and the last one.
+#[derive(Clone, Copy, Debug)]
+struct Axes {
+    rows: usize,
+    positions: usize,
+}
+
+impl Axes {
+    fn of(rows: Extent) -> Axes {
+        match rows {
+            Extent::Constant(_) => Axes { rows: 2, positions: 3 },
+            Extent::Value(_) => Axes { rows: 3, positions: 2 },
+        }
+    }
+
+    /// Brings values for groups, heads of a group, rows and positions into the order of the dimensions.
+    fn place<T>(self, [groups, shared, rows, positions]: [T; 4]) -> [T; 4] {
+        if self.rows < self.positions { [groups, shared, rows, positions] } else { [groups, shared, positions, rows] }
+    }
 }
 
 /// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none.
@@ -197,36 +221,57 @@ fn scores(
     config: &Config,
     place: &Place,
     (queries, cached): (Value, Value),
-    keys: &Attended<'_>,
+    (keys, axes): (&Attended<'_>, Axes),
     extents: &[Extent; 4],
 ) -> Value {
     let zero = b.float(0.0, Element::F32);
-    let scale = b.float(config.attention_scale, Element::F32);
-    let least = b.float(f64::NEG_INFINITY, Element::F32);
     let local = keys.local(place);
-    let scores = b.dispatch(extents, |b| {
+    // The positions are tensors, as a loop over several dimensions of tensors may become one, whose index only addresses elements.
+    let own = positions(b, place.first.into(), extents[axes.rows]);
+    let attended = positions(b, place.attended(local)[0], extents[axes.positions]);
+    b.dispatch(extents, |b| {
         let keys = keys.rows(b, place, (cached, Part::Keys));
         let initial = b.fill(zero, extents);
-        // Loops: groups, heads of a group, rows, positions; elements.
-        let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
-        b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add)
-    });
-    let empty = b.empty(extents, Element::F32);
-    let maps = [Map::identity(4), Map::identity(4)];
-    b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {
-        let (row, position) = (b.iteration(2), b.iteration(3));
-        let own = b.addi(place.first, row);
-        let is_visible = match local {
-            None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
-            Some(local) => {
-                let position = b.addi(local.start, position);
-                let (before, window) = (b.subi(own, position), b.index(local.window));
-                // Positions behind the row's are before it by less than nothing.
-                b.cmpi(IntPredicate::UnsignedLess, before, window)
-            }
-        };
-        let scaled = b.mulf(x[0], scale);
-        let scaled = soft_capped(b, scaled, config.score_cap);
-        b.select(is_visible, scaled, least)
+        // Loops: those of the scores; elements.
+        let [row, position] = [axes.rows, axes.positions];
+        let maps = [Map::of(5, &[row, 0, 1, 4]), Map::of(5, &[position, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
+        let scores = b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add);
+        let empty = b.empty(extents, Element::F32);
+        let maps = [Map::identity(4), Map::of(4, &[row]), Map::of(4, &[position]), Map::identity(4)];
+        let inputs = [scores, own, attended];
+        b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, x| {
+            masked(b, config, local, x[0], [x[1], x[2]])
+        })
     })
+}
+
+/// Positions from the first one on: `[count] i32`.
+fn positions(b: &mut Builder, first: Extent, count: Extent) -> Value {
+    let first = match first {
+        Extent::Constant(first) => b.index(first),
+        Extent::Value(first) => first,
+    };
+    let empty = b.empty(&[count], Element::I32);
+    b.generic_single(&[], empty, &[Map::identity(1)], &[Iterator::Parallel], |b, _| {
+        let index = b.iteration(0);
+        let position = b.addi(first, index);
+        b.index_cast(position, Element::I32)
+    })
+}
+
+/// A score, scaled; none where a row with a position of its own does not attend to another one.
+fn masked(b: &mut Builder, config: &Config, local: Option<Local>, score: Value, [own, position]: [Value; 2]) -> Value {
+    let scale = b.float(config.attention_scale, Element::F32);
+    let least = b.float(f64::NEG_INFINITY, Element::F32);
+    let is_visible = match local {
+        None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
+        Some(local) => {
+            let (before, window) = (b.subi(own, position), b.int(local.window, Element::I32));
+            // Positions behind the row's are before it by less than nothing.
+            b.cmpi(IntPredicate::UnsignedLess, before, window)
+        }
+    };
+    let scaled = b.mulf(score, scale);
+    let scaled = soft_capped(b, scaled, config.score_cap);
+    b.select(is_visible, scaled, least)
 }
