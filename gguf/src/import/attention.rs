@@ -176,68 +176,102 @@ pub(super) fn attend(
     let (rows, size) = (b.extents(queries)[0], Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
     let [_, count] = place.attended(keys.local(place));
-    let axes = Axes::of(rows);
-    let extents = axes.place([groups, shared, rows, count]);
-    let scores = scores(b, config, place, (queries, cached), (keys, axes), &extents);
-    let weights = b.softmax(scores, axes.positions, &extents);
+    let layout = Layout::of(rows);
+    let extents = [groups, shared, rows, count];
+    let scores = scores(b, config, place, (queries, cached), (keys, layout), extents);
+    let weights = layout.softmax(b, scores, extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
     let attended = b.dispatch(&sums, |b| {
         let values = keys.rows(b, place, (cached, Part::Values));
         let initial = b.fill(zero, &sums);
         // Loops: rows, groups, heads of a group, elements; positions.
-        let maps =
-            [Map::of(5, &axes.place([1, 2, 0, 4])), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
+        let maps = [Map::of(5, &layout.place([1, 2, 0, 4])), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
         b.generic_single(&[weights, values], initial, &maps, &LOOPS, multiply_add)
     });
     b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
 }
 
-/// The dimensions of scores behind those of groups and of heads of a group. Sums over positions are in order, so that the dimension of
-/// the rows, if they are many, is that of the vectors, and the last one.
+/// The order of the dimensions of scores. Sums over positions are in order, so that vectors are those of another dimension, which is the
+/// last one.
 #[derive(Clone, Copy, Debug)]
-struct Axes {
-    rows: usize,
-    positions: usize,
+enum Layout {
+    /// Positions, and the heads of one row.
+    Heads,
+    /// Groups of heads, heads of a group, positions, rows.
+    Rows,
 }
 
-impl Axes {
-    fn of(rows: Extent) -> Axes {
+impl Layout {
+    fn of(rows: Extent) -> Layout {
         match rows {
-            Extent::Constant(_) => Axes { rows: 2, positions: 3 },
-            Extent::Value(_) => Axes { rows: 3, positions: 2 },
+            Extent::Constant(_) => Layout::Heads,
+            Extent::Value(_) => Layout::Rows,
         }
     }
 
     /// Brings values for groups, heads of a group, rows and positions into the order of the dimensions.
     fn place<T>(self, [groups, shared, rows, positions]: [T; 4]) -> [T; 4] {
-        if self.rows < self.positions { [groups, shared, rows, positions] } else { [groups, shared, positions, rows] }
+        match self {
+            Layout::Heads => [positions, groups, shared, rows],
+            Layout::Rows => [groups, shared, positions, rows],
+        }
+    }
+
+    /// The weights of positions: the shares of their exponentials in the sum of all. `extents` are those of groups, heads of a group, rows and
+    /// positions.
+    fn softmax(self, b: &mut Builder, scores: Value, extents: [Extent; 4]) -> Value {
+        let all = self.place(extents);
+        match self {
+            Layout::Heads => softmax_over_first(b, scores, &all),
+            Layout::Rows => b.softmax(scores, 2, &all),
+        }
     }
 }
 
-/// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none.
+/// Softmax over the first dimension of a tensor. The others, whose extents are constants, become one, which has the vectors.
+pub(super) fn softmax_over_first(b: &mut Builder, x: Value, extents: &[Extent; 4]) -> Value {
+    let [first, others @ ..] = *extents;
+    let constant = |extent: Extent| match extent {
+        Extent::Constant(count) => count,
+        Extent::Value(_) => 1,
+    };
+    let all = Extent::Constant(others.map(constant).iter().product());
+    let dimensions = [vec![0], vec![1, 2, 3]];
+    let x = b.collapse_shape(x, &dimensions);
+    let weights = b.softmax(x, 0, &[first, all]);
+    b.expand_shape(weights, &dimensions, extents)
+}
+
+/// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none. `extents` are those of groups,
+/// heads of a group, rows and positions.
 fn scores(
     b: &mut Builder,
     config: &Config,
     place: &Place,
     (queries, cached): (Value, Value),
-    (keys, axes): (&Attended<'_>, Axes),
-    extents: &[Extent; 4],
+    (keys, layout): (&Attended<'_>, Layout),
+    extents: [Extent; 4],
 ) -> Value {
     let zero = b.float(0.0, Element::F32);
     let local = keys.local(place);
     // The positions are tensors, as a loop over several dimensions of tensors may become one, whose index only addresses elements.
-    let own = positions(b, place.first.into(), extents[axes.rows]);
-    let attended = positions(b, place.attended(local)[0], extents[axes.positions]);
-    b.dispatch(extents, |b| {
+    let own = positions(b, place.first.into(), extents[2]);
+    let attended = positions(b, place.attended(local)[0], extents[3]);
+    let results = layout.place(extents);
+    b.dispatch(&results, |b| {
         let keys = keys.rows(b, place, (cached, Part::Keys));
-        let initial = b.fill(zero, extents);
-        // Loops: those of the scores; elements.
-        let [row, position] = [axes.rows, axes.positions];
-        let maps = [Map::of(5, &[row, 0, 1, 4]), Map::of(5, &[position, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
+        // Loops: groups, heads of a group, rows, positions; elements. The columns of the product are positions where there is one row.
+        let (sizes, dimensions) = match layout {
+            Layout::Heads => (extents, [0, 1, 2, 3]),
+            Layout::Rows => (results, layout.place([0, 1, 2, 3])),
+        };
+        let initial = b.fill(zero, &sizes);
+        let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &dimensions)];
         let scores = b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add);
-        let empty = b.empty(extents, Element::F32);
-        let maps = [Map::identity(4), Map::of(4, &[row]), Map::of(4, &[position]), Map::identity(4)];
+        let empty = b.empty(&results, Element::F32);
+        let maps =
+            [Map::of(4, &dimensions), Map::of(4, &[2]), Map::of(4, &[3]), Map::of(4, &layout.place([0, 1, 2, 3]))];
         let inputs = [scores, own, attended];
         b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, x| {
             masked(b, config, local, x[0], [x[1], x[2]])

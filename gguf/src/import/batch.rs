@@ -4,7 +4,7 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
-use super::attention::{Attended, Part, Place};
+use super::attention::{Attended, Part, Place, softmax_over_first};
 use super::config::Config;
 use super::norm::soft_capped;
 use super::product::multiply_add;
@@ -106,15 +106,21 @@ impl Batch {
         let shared = Extent::Constant(config.heads / config.key_heads);
         let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
         let ranges = *self.ranges(keys);
-        let extents = [rows, groups, shared, ranges.greatest.into()];
-        let scores = self.scores(b, (config, &ranges), (queries, cached), keys, &extents);
-        let weights = b.softmax(scores, 3, &extents);
+        let positions = Extent::Value(ranges.greatest);
+        let scores = self.scores(b, (config, &ranges), (queries, cached), keys, &[rows, groups, shared, positions]);
+        let extents = [positions, rows, groups, shared];
+        let empty = b.empty(&extents, Element::F32);
+        let maps = [Map::of(4, &[1, 2, 3, 0]), Map::identity(4)];
+        let transposed = b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |_, x| x[0]);
+        let weights = softmax_over_first(b, transposed, &extents);
         let results = [rows, groups, shared, size];
         let body = |b: &mut Builder, row: Value| {
             let (values, count) = self.rows(b, (keys, &ranges), (cached, Part::Values), row);
-            let weights = slice_of_row(b, weights, row, &[groups, shared, count]);
+            let ([zero, one], first) = ([0, 1].map(Extent::Constant), Extent::Value(row));
+            let sizes = [count, one, groups, shared];
+            let weights = b.extract_slice(weights, &[zero, first, zero, zero], &sizes, &[one; 4], &[1]);
             // Loops: groups, heads of a group, elements; positions.
-            let maps = [Map::of(4, &[0, 1, 3]), Map::of(4, &[3, 0, 2]), Map::of(4, &[0, 1, 2])];
+            let maps = [Map::of(4, &[3, 0, 1]), Map::of(4, &[3, 0, 2]), Map::of(4, &[0, 1, 2])];
             ([weights, values], maps, [groups, shared, size])
         };
         let attended = self.of_rows(b, &results, 0.0, body, |_, sums| sums);
