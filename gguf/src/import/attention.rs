@@ -116,22 +116,25 @@ impl Attended<'_> {
         b.insert_slice(rows, cached, &offsets, &sizes, &ones, &UNIT)
     }
 
-    /// Positions of a slot: `[positions, heads, size]`.
+    /// Positions of a slot: `[positions, heads, size]`, or without the dimension of heads, of which there is one.
     pub(super) fn slice(
         &self,
         b: &mut Builder,
         (cached, part): (Value, Part),
         slot: Value,
         range: (Extent, Extent),
+        is_without_heads: bool,
     ) -> Value {
         let (offsets, sizes, ones) = self.cache.slice(slot, (self.layer, part), range);
-        b.extract_slice(cached, &offsets, &sizes, &ones, &UNIT)
+        let mut dropped = UNIT.to_vec();
+        dropped.extend(is_without_heads.then_some(4));
+        b.extract_slice(cached, &offsets, &sizes, &ones, &dropped)
     }
 
     /// The rows of a slot up to those of the call: `[positions, heads, size]`.
     fn rows(&self, b: &mut Builder, place: &Place, of: (Value, Part)) -> Value {
         let [first, count] = place.attended(self.local(place));
-        self.slice(b, of, place.slot, (first, count))
+        self.slice(b, of, place.slot, (first, count), false)
     }
 }
 
@@ -223,24 +226,16 @@ impl Layout {
     fn softmax(self, b: &mut Builder, scores: Value, extents: [Extent; 4]) -> Value {
         let all = self.place(extents);
         match self {
-            Layout::Heads => softmax_over_first(b, scores, &all),
+            Layout::Heads => {
+                let heads = [vec![0], vec![1, 2, 3]];
+                let scores = b.collapse_shape(scores, &heads);
+                let extents = b.extents(scores);
+                let weights = b.softmax(scores, 0, &extents);
+                b.expand_shape(weights, &heads, &all)
+            }
             Layout::Rows => b.softmax(scores, 2, &all),
         }
     }
-}
-
-/// Softmax over the first dimension of a tensor. The others, whose extents are constants, become one, which has the vectors.
-pub(super) fn softmax_over_first(b: &mut Builder, x: Value, extents: &[Extent; 4]) -> Value {
-    let [first, others @ ..] = *extents;
-    let constant = |extent: Extent| match extent {
-        Extent::Constant(count) => count,
-        Extent::Value(_) => 1,
-    };
-    let all = Extent::Constant(others.map(constant).iter().product());
-    let dimensions = [vec![0], vec![1, 2, 3]];
-    let x = b.collapse_shape(x, &dimensions);
-    let weights = b.softmax(x, 0, &[first, all]);
-    b.expand_shape(weights, &dimensions, extents)
 }
 
 /// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none. `extents` are those of groups,
