@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate::{Device, Session, Tensor};
+use incarnate::{Device, FileAccess, Function, Session, Tensor};
 use incarnate_bytecode::{Archive, Contents, Module as Bytecode, VerifiedModule};
 use incarnate_runtime::vm::{
     BytecodeModule, CallBuffer, Caller, Context, Limits, Module, ModuleState, NativeModule, Program, Value,
@@ -17,6 +17,7 @@ use crate::Operation;
 incarnate::include_module!(calls = "../../tests/models/vm/vm.vmfb");
 incarnate::include_module!(native_import = "../../tests/models/native_import_module/vm.vmfb");
 incarnate::include_module!(simple_mul = "../../tests/models/simple_mul/llvm-cpu.vmfb");
+incarnate::include_module!(language_model = "../../tests/models/language_model/vmvx.vmfb");
 incarnate::include_module!(lstm = "../../tests/models/lstm/vmvx.vmfb");
 incarnate::include_module!(mlp = "../../tests/models/mlp/vmvx.vmfb");
 
@@ -181,6 +182,35 @@ fn eight_rows(session: Session) -> Operation {
     let function = session.function("mlp").unwrap();
     let x = Tensor::new(&session, &[8, 32], &[0.5f32; 256]).unwrap();
     Box::new(move || _ = function.call::<Tensor<f32>>((&x,)).unwrap())
+}
+
+/// A translated language model with the weights of its file, and a function of it. Its conversations have 64 positions.
+fn language_model(function: &str) -> (Session, Function) {
+    let builder = Session::builder().module(language_model::module()).device("local-sync");
+    let builder = builder.parameter_file("model", path("language_model/model.gguf"), FileAccess::Map);
+    let session = builder.build().unwrap();
+    let function = session.function(function).unwrap();
+    (session, function)
+}
+
+/// Reads a prompt of 60 tokens.
+pub(crate) fn prompt_is_read() -> Operation {
+    let (session, function) = language_model("prefill");
+    let tokens = Tensor::new(&session, &[60], &[5i32; 60]).unwrap();
+    Box::new(move || _ = function.call::<Tensor<f32>>((&tokens, 0i32, 0i32)).unwrap())
+}
+
+/// Computes the logits behind a token at the last position.
+pub(crate) fn token_is_written() -> Operation {
+    let (_, function) = language_model("decode");
+    Box::new(move || _ = function.call::<Tensor<f32>>((5i32, 63i32, 0i32)).unwrap())
+}
+
+/// The same of two conversations.
+pub(crate) fn tokens_are_written() -> Operation {
+    let (session, function) = language_model("decode_batch");
+    let tokens = Tensor::new(&session, &[2], &[5i32; 2]).unwrap();
+    Box::new(move || _ = function.call::<Tensor<f32>>((&tokens, 63i32, 63i32, 0i32, 1i32)).unwrap())
 }
 
 /// Reads and verifies a module.

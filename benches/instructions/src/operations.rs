@@ -2,7 +2,8 @@
 
 use crate::models::{
     TASK, collatz, empty_by_session, first_call, load, mul_by_method, mul_by_session, mul_packed, perceptron,
-    scalar_by_method, scan, translate, translated_mul_by_session, translated_perceptron, translated_scan, vm,
+    prompt_is_read, scalar_by_method, scan, token_is_written, tokens_are_written, translate, translated_mul_by_session,
+    translated_perceptron, translated_scan, vm,
 };
 use crate::{Operation, WARM_UPS, device, kernels};
 
@@ -48,6 +49,9 @@ pub(crate) const ALL: &[Row] = &[
     ("model: perceptron, VMVX, local-task", || perceptron(TASK), WARM_UPS),
     ("model: perceptron, translated, local-sync", || translated_perceptron(SYNC), WARM_UPS),
     ("model: perceptron, translated, local-task", || translated_perceptron(TASK), WARM_UPS),
+    ("model: prompt of 60 tokens, translated", prompt_is_read, 4),
+    ("model: token at position 63, translated", token_is_written, 4),
+    ("model: tokens of two conversations at position 63, translated", tokens_are_written, 4),
     ("dispatch: 1 binding", || device::dispatch(1), WARM_UPS),
     ("dispatch: 4 bindings", || device::dispatch(4), WARM_UPS),
     ("dispatch: 16 bindings", || device::dispatch(16), WARM_UPS),
