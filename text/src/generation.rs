@@ -61,8 +61,9 @@ pub struct Step {
     pub position: usize,
 }
 
-/// Tokens that a model reads at a time: the memory of attention grows with them.
-pub(crate) const READ_AT_A_TIME: usize = 256;
+/// Tokens that a model reads at a time. The memory of attention grows with them, as does the time that other conversations wait; fewer than 64
+/// would share too little of the work on weights.
+pub(crate) const READ_AT_A_TIME: usize = 128;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,7 +68,8 @@ fn texts_are_read_in_parts_and_pooled() {
         }
         assert_eq!(conversation.tokens(), tokens);
         if tokens.len() == 600 {
-            assert_eq!(model.reads, [(3, 0, 256), (3, 256, 256), (3, 512, 88)].repeat(2));
+            let reads = [(3, 0, 128), (3, 128, 128), (3, 256, 128), (3, 384, 128), (3, 512, 88)];
+            assert_eq!(model.reads, reads.repeat(2));
         }
     }
 }

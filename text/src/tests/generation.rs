@@ -128,5 +128,5 @@ fn long_prompts_are_read_in_parts() {
     (model.context, model.script) = (1000, vec![1]);
     let prompt = vec![2; 600];
     generate(&mut model, &tokenizer, &mut Conversation::new(), &prompt, (1, &[])).0.unwrap();
-    assert_eq!(model.reads, [(0, 256), (256, 256), (512, 88)]);
+    assert_eq!(model.reads, [(0, 128), (128, 128), (256, 128), (384, 128), (512, 88)]);
 }
