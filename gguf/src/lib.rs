@@ -1,6 +1,7 @@
 //! Reads GGUF, the format of ggml's models, and folders in the layout of Hugging Face, and imports language models as MLIR of core dialects,
 //! which IREE's compiler takes with `--iree-input-type=none`. Weights stay in their files: they are parameters of the module.
 
+pub mod attributes;
 mod chunked;
 mod element_type;
 mod file;
@@ -14,6 +15,7 @@ mod value;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 
+pub use attributes::Pooling;
 pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
 pub use folder::ModelFolder;
