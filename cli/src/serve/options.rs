@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use crate::chat::DeviceOption;
 #[cfg(feature = "cli")]
 use crate::chat::program::ModelOptions;
 
@@ -21,9 +22,8 @@ pub(crate) struct ServeOptions {
     /// Requests that wait for a free conversation; more are refused.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) queue: usize,
-    /// The device, such as local-sync or local-task://?workers=4.
-    #[arg(long, value_name = "URI", default_value = "local-task")]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceOption,
 }
 
 #[cfg(feature = "cli")]
@@ -33,11 +33,8 @@ impl ModelOptions for ServeOptions {
     const EMBEDDINGS: bool = true;
 
     fn words(&self) -> Vec<OsString> {
-        let mut words = vec![
-            format!("--listen={}", self.listen),
-            format!("--queue={}", self.queue),
-            format!("--device={}", self.device),
-        ];
+        let mut words =
+            vec![format!("--listen={}", self.listen), format!("--queue={}", self.queue), self.device.word()];
         words.extend(self.name.iter().map(|name| format!("--name={name}")));
         words.into_iter().map(OsString::from).collect()
     }
