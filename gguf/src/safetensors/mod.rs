@@ -7,13 +7,13 @@ mod index;
 
 use std::fmt;
 
-use incarnate_bytecode::{Contents, Error, Result};
+use incarnate_bytecode::{Contents, Error, FileKind, Result};
 use safetensors::Dtype;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::shown;
+use crate::{explained, shown};
 
 pub use index::SafetensorsIndex;
 
@@ -51,6 +51,11 @@ impl SafetensorsFile {
     /// # Errors
     /// OUT_OF_RANGE and INVALID_ARGUMENT for damaged files, RESOURCE_EXHAUSTED for a header that exceeds the limit.
     pub fn read(contents: &Contents) -> Result<SafetensorsFile> {
+        let read = SafetensorsFile::read_header(contents);
+        read.map_err(|error| explained(contents, FileKind::SAFETENSORS, "safetensors", error))
+    }
+
+    fn read_header(contents: &Contents) -> Result<SafetensorsFile> {
         let truncated =
             || Error::out_of_range(format!("the file of {} bytes ends before its header does", contents.length()));
         let length = contents.array_at(0).map(u64::from_le_bytes).ok_or_else(truncated)?;
