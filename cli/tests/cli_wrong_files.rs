@@ -160,6 +160,9 @@ fn files_that_are_no_language_models_are_named_as_what_they_are() {
         let is_model = kind.starts_with("an ONNX model") || kind.starts_with("MLIR text");
         assert!(line.contains(&file) && is_misnamed == is_model && (is_model || line.contains(kind)), "{kind}: {line}");
     }
+    fs::write(folder.0.join("pointer.gguf"), b"version https://git-lfs.github.com/spec/v1\n").expect("a file");
+    let line = folder.fails(&["build", "pointer.gguf", "-o", "out", "--target=vulkan"].map(str::to_owned));
+    assert!(line.contains("is for models, and no file is one: 'pointer.gguf' is a pointer of Git LFS"), "{line}");
     fs::write(folder.0.join("unknown.gguf"), b"\xfe\x37").expect("a file");
     let line = folder.fails(&["chat", "unknown.gguf", &compiler].map(str::to_owned));
     assert!(line.contains("'unknown.gguf' is no language model: .gguf, or a folder with config.json"), "{line}");

@@ -145,14 +145,12 @@ impl FileKind {
         if has(BMOD) {
             return Some(FileKind("a module of early 2020 (BMOD): `incarnate convert FILE -o OUT` converts it"));
         }
-        if has(TAR) {
-            return Some(FileKind("an archive of tar"));
-        }
         if has(MODULE) || has(MODULE_IN_ZIP) {
             return Some(FileKind::MODULE);
         }
         let known = KNOWN.iter().find(|(bytes, _)| start.starts_with(bytes)).map(|(_, kind)| *kind);
-        known.or_else(|| model_kind(start)).or_else(|| text_kind(start))
+        let tar = || has(TAR).then_some(FileKind("an archive of tar"));
+        known.or_else(tar).or_else(|| model_kind(start)).or_else(|| text_kind(start))
     }
 }
 

@@ -205,7 +205,8 @@ fn message(error: &impl ToString) -> String {
         "NoExtensionBias" => "no token of the model can go on with the text".to_owned(),
         // The rest of the line names an option of llguidance's.
         line if line.starts_with("oneOf constraints are not supported") => {
-            "oneOf is supported only where no value can fit two of its schemas, such as schemas of different types: use anyOf".to_owned()
+            let where_supported = "where no value can fit two of its schemas, such as schemas of different types";
+            format!("oneOf is supported only {where_supported}: use anyOf")
         }
         line => Escaped(&line.chars().take(LONGEST).collect::<String>()).to_string(),
     }
