@@ -51,16 +51,12 @@ impl SafetensorsFile {
     /// # Errors
     /// OUT_OF_RANGE and INVALID_ARGUMENT for damaged files, RESOURCE_EXHAUSTED for a header that exceeds the limit.
     pub fn read(contents: &Contents) -> Result<SafetensorsFile> {
-        let read = SafetensorsFile::read_header(contents);
-        read.map_err(|error| explained(contents, FileKind::SAFETENSORS, "safetensors", error))
-    }
-
-    fn read_header(contents: &Contents) -> Result<SafetensorsFile> {
         let truncated =
             || Error::out_of_range(format!("the file of {} bytes ends before its header does", contents.length()));
         let length = contents.array_at(0).map(u64::from_le_bytes).ok_or_else(truncated)?;
         if length > HEADER_LIMIT {
-            return Err(Error::resource_exhausted(format!("a header of {length} bytes is above {HEADER_LIMIT}")));
+            let error = Error::resource_exhausted(format!("a header of {length} bytes is above {HEADER_LIMIT}"));
+            return Err(explained(contents, FileKind::SAFETENSORS, "safetensors", error));
         }
         let data = LENGTH_BYTES + length as usize;
         let header = contents.bytes(LENGTH_BYTES..data).map_err(|_| truncated())?;
