@@ -12,18 +12,20 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::arguments::ProgramArguments;
 use super::bench::BenchArguments;
+#[cfg(any(feature = "cli", feature = "chat"))]
+use super::chat::ChatOptions;
 #[cfg(feature = "chat")]
-use super::chat::conversation::ChatArguments;
+use super::chat::OfModel;
 use super::run::RunArguments;
-#[cfg(feature = "serve")]
-use super::serve::server::ServeArguments;
+#[cfg(any(feature = "cli", feature = "serve"))]
+use super::serve::ServeOptions;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, arguments::ScopedFile, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments,
-    chat::ChatOptions, chat::program::ModelCommand, chat::program::ModelOptions, check::CheckArguments,
-    compile::CompileArguments, convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples,
-    manual::CompletionsArguments, manual::ManArguments, models::CompilerArguments, models::compile_models,
-    parameters::ParametersArguments, serve::ServeOptions, translate::TranslateArguments, web::WebArguments,
+    chat::program::ModelCommand, chat::program::ModelOptions, check::CheckArguments, compile::CompileArguments,
+    convert::ConvertArguments, diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments,
+    manual::ManArguments, models::CompilerArguments, models::compile_models, parameters::ParametersArguments,
+    translate::TranslateArguments, web::WebArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -182,10 +184,10 @@ pub(super) enum ProgramCommand {
     Check(ProgramArguments),
     /// Talk with the language model.
     #[cfg(feature = "chat")]
-    Chat(ChatArguments),
+    Chat(OfModel<ChatOptions>),
     /// Answer clients of OpenAI's HTTP interface with the language model.
     #[cfg(feature = "serve")]
-    Serve(ServeArguments),
+    Serve(OfModel<ServeOptions>),
 }
 
 impl ProgramCommand {

@@ -9,7 +9,7 @@ use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Prefer;
 use incarnate_translator::compiler::{
-    CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Target, gguf,
+    CompileOptions, Compiled, Compiler, Event, ImportOptions, ModelFormat, Target, gguf, kind_of,
 };
 use indicatif::ProgressBar;
 
@@ -164,14 +164,17 @@ pub(super) fn compile_models(
         (Some(target), _) => target,
         (None, _) => Target::Portable,
     };
+    let other = |file: &&mut PathBuf| kind_of(file).map(|kind| format!(": '{}' is {kind}", file.display()));
+    let other = files.iter().find_map(other).unwrap_or_default();
     // What cannot be read is an error of the command.
     files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));
     let is_of_program = prefer.is_some() && matches!(compiler.target, Some(Target::Triple(..)));
+    let refused = |option: String| Err(Error::invalid_argument(format!("{option}, and no file is one{other}")));
     if let (Some(target), [], false) = (&compiler.target, &*files, is_of_program) {
-        return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
+        return refused(format!("--target={target} is for models"));
     }
     if let (Some(option), []) = (compiler.option_of_onnx(), &*files) {
-        return Err(Error::invalid_argument(format!("{option} is for ONNX models, and no file is one")));
+        return refused(format!("{option} is for ONNX models"));
     }
     let mut not_kept = NotKeptNote::default();
     let mut all = Vec::new();

@@ -64,6 +64,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("weights.pkl", padded(b"\x80\x04\x95"), "a Python pickle"),
         ("model.h5", padded(b"\x89HDF\r\n\x1a\n"), "an HDF5 file"),
         ("model.tflite", padded(b"\x1c\0\0\0TFL3"), "a TensorFlow Lite model"),
+        ("old.gguf", padded(b"tjgg\x03"), "a model of ggml from before GGUF"),
         ("old.bmod", model("../../bmod/tests/model.bmod"), "(BMOD): `incarnate convert FILE -o OUT` converts it"),
         ("saved_model.pb", b"\x08\x01\x12\x05graph".to_vec(), "a TensorFlow SavedModel"),
         ("empty.vmfb", Vec::new(), "an empty file"),
@@ -72,6 +73,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("start.vmfb", vmvx[..40].to_vec(), "too short to hold a bytecode module"),
         ("page.vmfb", b"<!DOCTYPE html>".to_vec(), "HTML or XML: was a download answered by an error page?"),
         ("answer.vmfb", b"{\"error\": 404}".to_vec(), "not a module but JSON"),
+        ("pages.gguf", b"<html>".to_vec(), "not a module but HTML"),
         (
             "pointer.vmfb",
             b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
@@ -134,6 +136,36 @@ fn wrong_files_are_named_as_what_they_are() {
         }
     }
     assert!(!folder.0.join("out").exists() && !folder.0.join("out.rs").exists());
+}
+
+/// Files whose names say that they are language models, as a wrong download has it. The compiler is not run.
+#[test]
+fn files_that_are_no_language_models_are_named_as_what_they_are() {
+    let folder = Scratch::new("language-models");
+    let compiler = format!("--iree-compile={}", env!("CARGO_BIN_EXE_incarnate"));
+    for (number, (name, contents, expected)) in wrong_files().iter().enumerate() {
+        let file = format!("model-{number}.gguf");
+        fs::write(folder.0.join(&file), contents).expect("a file");
+        let kind = match *name {
+            "cut.vmfb" | "start.vmfb" => "a module, which is compiled already",
+            _ => expected.trim_start_matches("not a module but "),
+        };
+        for command in ["chat", "serve"] {
+            let line = folder.fails(&[command, &file, &compiler].map(str::to_owned));
+            let named = format!("'{file}' is no language model but ");
+            assert!(line.contains(&named) && line.contains(kind), "{command} {kind}: {line}");
+        }
+        let line = folder.fails(&["compile", &file, "-o", "out.vmfb", &compiler].map(str::to_owned));
+        let is_misnamed = [": name it .onnx", ": name it .mlir"].iter().any(|help| line.contains(help));
+        let is_model = kind.starts_with("an ONNX model") || kind.starts_with("MLIR text");
+        assert!(line.contains(&file) && is_misnamed == is_model && (is_model || line.contains(kind)), "{kind}: {line}");
+    }
+    fs::write(folder.0.join("pointer.gguf"), b"version https://git-lfs.github.com/spec/v1\n").expect("a file");
+    let line = folder.fails(&["build", "pointer.gguf", "-o", "out", "--target=vulkan"].map(str::to_owned));
+    assert!(line.contains("is for models, and no file is one: 'pointer.gguf' is a pointer of Git LFS"), "{line}");
+    fs::write(folder.0.join("unknown.gguf"), b"\xfe\x37").expect("a file");
+    let line = folder.fails(&["chat", "unknown.gguf", &compiler].map(str::to_owned));
+    assert!(line.contains("'unknown.gguf' is no language model: .gguf, or a folder with config.json"), "{line}");
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use incarnate_bytecode::{Contents, Error, Result, ResultExt as _};
+use incarnate_bytecode::{Contents, Error, FileKind, Result, ResultExt as _};
 
 use crate::element_type::ElementType;
-use crate::shown;
 use crate::value::{Array, Kind, Value};
+use crate::{explained, shown};
 
 /// Default alignment of tensors, in bytes.
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -205,10 +205,9 @@ impl<'a> Reader<'a> {
         let mut reader = Reader { contents, position: 0 };
         let magic: [u8; 4] = reader.array()?;
         if &magic != b"GGUF" {
-            return Err(Error::invalid_argument(format!(
-                "file begins with '{}' instead of 'GGUF'",
-                magic.escape_ascii()
-            )));
+            let found = magic.escape_ascii();
+            let error = Error::invalid_argument(format!("file begins with '{found}' instead of 'GGUF'"));
+            return Err(explained(contents, FileKind::GGUF, "GGUF", error));
         }
         let version = reader.u32()?;
         if !(2..=3).contains(&version) {

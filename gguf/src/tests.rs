@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use incarnate_bytecode::{Contents, Result};
 
-use crate::{ElementType, GgufFile, Value};
+use crate::{ElementType, GgufFile, SafetensorsFile, Value};
 
 /// A metadata value: key, kind, bytes.
 pub(crate) type Row<'a> = (&'a str, u32, Vec<u8>);
@@ -73,6 +73,18 @@ fn values_and_tensors_are_those_of_the_file() {
     let [tensor] = file.tensors() else { panic!("{:?}", file.tensors()) };
     assert_eq!((tensor.name.as_str(), tensor.element_type, &*tensor.shape), ("t", ElementType::Q4_1, &[2, 32][..]));
     assert_eq!((tensor.offset + 40, tensor.length), (file.contents().length() as u64, Some(40)));
+}
+
+#[test]
+fn other_files_are_named_as_what_they_are() {
+    let error_of = |bytes: &[u8]| read(bytes.to_vec()).unwrap_err().to_string();
+    assert!(error_of(b"<html>").contains("this is not GGUF but HTML"));
+    assert!(error_of(b"version https://git-lfs.github.com/spec/v1\n").contains("not GGUF but a pointer of Git LFS"));
+    assert!(error_of(b"\xfe\x37\xff\xff\xff").contains("instead of 'GGUF'"));
+    let error_of = |bytes: &[u8]| SafetensorsFile::read(&Contents::from_vec(bytes.to_vec())).unwrap_err().to_string();
+    assert!(error_of(b"version https://git-lfs.github.com/spec/v1\n").contains("not safetensors but a pointer of Git"));
+    assert!(error_of(&[&b"GGUF\x03\0\0\0"[..], &[0; 16]].concat()).contains("not safetensors but an archive of"));
+    assert!(error_of(&[&b"\x09\0\0\0\0\0\0\0"[..], b"{\"a\": 1}}"].concat()).contains("the header: "));
 }
 
 #[test]

@@ -1,17 +1,9 @@
 //! Embeddings: the vector of a text.
 
 use incarnate_bytecode::{Error, Result};
+use incarnate_gguf::Pooling;
 
 use crate::generation::{Conversation, LanguageModel, READ_AT_A_TIME};
-
-/// How the vectors of tokens become that of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// The mean of all.
-    Mean,
-    /// The last one.
-    Last,
-}
 
 /// The embedding of a text, which is computed step by step: other conversations can take turns with it.
 #[derive(Clone, Debug)]

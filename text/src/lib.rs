@@ -39,8 +39,9 @@ pub mod template;
 pub mod tokenizer;
 
 pub use constraint::{Constraint, ConstraintCompiler};
-pub use embedding::{Embedding, Pooling};
+pub use embedding::Embedding;
 pub use generation::{Answer, Conversation, Finish, Generated, Generation, LanguageModel, Step};
+pub use incarnate_gguf::Pooling;
 pub use probabilities::{LogProbabilities, LogProbability};
 pub use sampling::{Sampler, SamplerOptions};
 pub use stop::StopTexts;

@@ -8,8 +8,10 @@ mod target;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
 use incarnate_translator::compiler::Target;
@@ -132,6 +134,8 @@ pub(super) fn program(
         return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", file.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
+    // A file that is no module is refused at once: opening the project waits for other builds.
+    modules.iter().try_for_each(|module| check_module(module))?;
     let project = Project::open(&sources, target, arguments)?;
     let config = Config::new().prefer(arguments.prefer).untrusted(code.untrusted);
     // A program for one CPU has no variants for others.
@@ -148,4 +152,13 @@ pub(super) fn program(
         Ok(fs::metadata(temporary)?.len())
     })?;
     Ok((length, executables))
+}
+
+/// Checks that a file is a module.
+///
+/// # Errors
+/// Errors of reading, and those of a file that is damaged or no module.
+fn check_module(file: &Path) -> Result<()> {
+    let module = Contents::read(file).and_then(|contents| VerifiedModule::load(Arc::new(contents)));
+    module.map(|_| ()).context(|| format!("reading '{}'", file.display()))
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::generation::prompt;
@@ -18,23 +17,14 @@ use incarnate_text::{
     Sampler, SamplerOptions, StopTexts, Tokenizer,
 };
 
-use super::ChatOptions;
 use super::model::ModuleModel;
 use super::source::ModelSource;
+use super::{ChatOptions, OfModel};
 use crate::Verdict;
 use crate::program::AddModules;
 
 /// The status of a program that an interrupt ends.
 const INTERRUPTED: i32 = 130;
-
-#[derive(Debug, Args)]
-pub(crate) struct ChatArguments {
-    /// The file or the folder of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
-    #[arg(value_name = "MODEL")]
-    model: Option<PathBuf>,
-    #[command(flatten)]
-    options: ChatOptions,
-}
 
 /// A conversation, and what it needs.
 struct Chat {
@@ -57,7 +47,11 @@ struct Interrupt {
     is_asked_for: AtomicBool,
 }
 
-pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: &mut dyn Write) -> Result<Verdict> {
+pub(crate) fn chat(
+    arguments: &OfModel<ChatOptions>,
+    add_modules: AddModules<'_>,
+    out: &mut dyn Write,
+) -> Result<Verdict> {
     let options = &arguments.options;
     let source = ModelSource::find(arguments.model.as_deref())?;
     let text = source.text()?;
@@ -68,7 +62,7 @@ pub(crate) fn chat(arguments: &ChatArguments, add_modules: AddModules<'_>, out: 
         false => Some(text.template().context(|| format!("{}: --raw needs no template", context()))?),
     };
     let constraint = constraint(options, &tokenizer)?;
-    let model = ModuleModel::load(&source, &options.device, add_modules)?;
+    let model = ModuleModel::load(&source, &options.device.uri, add_modules)?;
     let interrupt = Arc::new(Interrupt::default());
     let handled = interrupt.clone();
     let handler = ctrlc::set_handler(move || {
@@ -222,7 +216,7 @@ mod tests {
             let words = ["--temperature=0", "--max-tokens=4", "--device=local-sync"].iter().chain(words);
             let options = options(words.copied());
             let mut out = Vec::new();
-            let arguments = ChatArguments { model: Some(fixture.join(model)), options };
+            let arguments = OfModel { model: Some(fixture.join(model)), options };
             let module = fixture.join("vmvx.vmfb");
             chat(&arguments, &|builder| builder.module_file(&module), &mut out)?;
             Ok::<_, Error>(String::from_utf8(out).unwrap())

@@ -1,5 +1,6 @@
 //! Conversations with language models: `incarnate chat`, and the command `chat` of the programs that it builds.
 
+mod arguments;
 pub(super) mod attached;
 #[cfg(feature = "chat")]
 pub(super) mod conversation;
@@ -11,4 +12,7 @@ pub(super) mod program;
 #[cfg(feature = "chat")]
 pub(super) mod source;
 
+pub(super) use arguments::DeviceOption;
+#[cfg(feature = "chat")]
+pub(super) use arguments::OfModel;
 pub(super) use options::ChatOptions;

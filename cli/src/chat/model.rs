@@ -1,5 +1,6 @@
 //! The module of a language model.
 
+use incarnate_gguf::attributes;
 use incarnate_runtime::session::{Function, Session, SessionBuilder, Tensor, ToValue};
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::{LanguageModel, Pooling, Step};
@@ -7,15 +8,8 @@ use incarnate_text::{LanguageModel, Pooling, Step};
 use super::source::ModelSource;
 use crate::program::AddModules;
 
-/// The attributes of functions that state the number of positions, that of slots, and that of the tokens of a batch.
-const CONTEXT: &str = "incarnate.context";
-const SLOTS: &str = "incarnate.slots";
-const BATCH: &str = "incarnate.batch";
-
 /// A batch takes about as long as this part of its tokens one by one: below it, steps are computed one by one.
 const SINGLE_STEPS: usize = 3;
-/// The attribute of the function `embed`.
-const POOLING: &str = "incarnate.pooling";
 
 /// A module whose functions are those that incarnate-gguf imports.
 #[derive(Debug)]
@@ -45,18 +39,14 @@ impl ModuleModel {
             let number = decode.vm_function().attribute(name).and_then(|text| text.parse().ok());
             number.ok_or_else(|| Error::not_found(format!("the function @decode does not state its {name}")))
         };
-        let (context, slots) = (stated(CONTEXT)?, stated(SLOTS)?);
+        let (context, slots) = (stated(attributes::CONTEXT)?, stated(attributes::SLOTS)?);
         let decode_batch = session.function("decode_batch").ok().and_then(|function| {
-            let count = function.vm_function().attribute(BATCH)?.parse().ok().filter(|count| *count > 0)?;
+            let count = function.vm_function().attribute(attributes::BATCH)?.parse().ok().filter(|count| *count > 0)?;
             Some((function, count))
         });
         // Modules have this function where it was asked for.
         let embed = session.function("embed").ok().and_then(|embed| {
-            let pooling = match embed.vm_function().attribute(POOLING)? {
-                "mean" => Pooling::Mean,
-                "last" => Pooling::Last,
-                _ => return None,
-            };
+            let pooling = embed.vm_function().attribute(attributes::POOLING).and_then(Pooling::parse)?;
             Some((embed, pooling))
         });
         Ok(ModuleModel { session, prefill, decode, decode_batch, embed, context, slots, logits: Vec::new() })

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::DeviceOption;
 #[cfg(feature = "cli")]
 use super::program::ModelOptions;
 
@@ -54,9 +55,8 @@ pub(crate) struct ChatOptions {
     /// Answer with a text that follows the grammar in a file, in Lark's form.
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) grammar: Option<PathBuf>,
-    /// The device, such as local-sync or local-task://?workers=4.
-    #[arg(long, value_name = "URI", default_value = "local-task")]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceOption,
     /// Print numbers and times of tokens to standard error behind each answer.
     #[arg(long)]
     pub(crate) stats: bool,
@@ -75,7 +75,7 @@ impl ModelOptions for ChatOptions {
             format!("--top-p={}", self.top_p),
             format!("--min-p={}", self.min_p),
             format!("--repetition-penalty={}", self.repetition_penalty),
-            format!("--device={}", self.device),
+            self.device.word(),
         ];
         words.extend(self.prompt.iter().map(|text| format!("--prompt={text}")));
         words.extend(self.system.iter().map(|text| format!("--system={text}")));

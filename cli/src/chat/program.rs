@@ -8,7 +8,7 @@ use std::process::Command;
 
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _};
-use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder, processor_identity};
+use incarnate_translator::compiler::{ModelFormat, Source, Target, cache_folder, kind_of, processor_identity};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
@@ -51,10 +51,9 @@ pub(crate) trait ModelOptions: Args {
 pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<Verdict> {
     let model = &arguments.model;
     if !ModelFormat::of(model)?.is_some_and(ModelFormat::is_language_model) {
-        return Err(Error::invalid_argument(format!(
-            "'{}' is no language model: .gguf, or a folder with config.json",
-            model.display()
-        )));
+        let what =
+            kind_of(model).map_or(": .gguf, or a folder with config.json".to_owned(), |kind| format!(" but {kind}"));
+        return Err(Error::invalid_argument(format!("'{}' is no language model{what}", model.display())));
     }
     let compiler = arguments.compiler.clone().with_slots(O::SLOTS).with_embeddings(O::EMBEDDINGS);
     let target = compiler.target().cloned().unwrap_or(Target::Portable);

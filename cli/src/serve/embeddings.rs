@@ -15,6 +15,8 @@ use super::requests::VectorFormat;
 pub(super) struct EmbeddingJob {
     /// The tokens of the texts that are left.
     texts: VecDeque<Vec<u32>>,
+    /// The number of tokens of all texts.
+    tokens: usize,
     current: Option<Embedding>,
     vectors: Vec<Vec<f32>>,
     /// Takes the vectors. A client that leaves closes it.
@@ -25,7 +27,13 @@ impl EmbeddingJob {
     /// Returns the job of texts, and what receives their vectors.
     pub(super) fn new(texts: Vec<Vec<u32>>) -> (EmbeddingJob, oneshot::Receiver<Result<Vec<Vec<f32>>>>) {
         let (reply, vectors) = oneshot::channel();
-        (EmbeddingJob { texts: texts.into(), current: None, vectors: Vec::new(), reply }, vectors)
+        let tokens = texts.iter().map(Vec::len).sum();
+        (EmbeddingJob { texts: texts.into(), tokens, current: None, vectors: Vec::new(), reply }, vectors)
+    }
+
+    /// Returns the number of tokens of all texts.
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
     }
 
     /// Returns whether the client has left.

@@ -38,22 +38,27 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts the tokens of an answer that has ended.
+    /// Counts the tokens of an answer that has ended, also where the client has left.
     pub(super) fn count(&self, generated: &Generated) {
         self.prompt_tokens.add(generated.prompt);
         self.known_tokens.add(generated.prompt - generated.read);
         self.generated_tokens.add(generated.written);
     }
 
+    /// Counts the tokens of texts whose embeddings are computed, or were until the client left.
+    pub(super) fn count_texts(&self, tokens: usize) {
+        self.prompt_tokens.add(tokens);
+    }
+
     pub(super) fn text(&self) -> String {
         let rows = [
-            ("requests_total", "counter", "Requests for text.", &self.requests),
+            ("requests_total", "counter", "Requests for text and for embeddings.", &self.requests),
             ("requests_refused_total", "counter", "Requests that found the queue full.", &self.refused),
             ("requests_failed_total", "counter", "Requests that ended with an error of the model.", &self.failed),
             ("requests_cancelled_total", "counter", "Requests whose client left.", &self.cancelled),
             ("requests_waiting", "gauge", "Requests that wait for a conversation.", &self.waiting),
             ("requests_active", "gauge", "Requests that are answered now.", &self.active),
-            ("prompt_tokens_total", "counter", "Tokens of prompts.", &self.prompt_tokens),
+            ("prompt_tokens_total", "counter", "Tokens of prompts and of embedded texts.", &self.prompt_tokens),
             ("prompt_tokens_known_total", "counter", "Tokens of prompts that were not read again.", &self.known_tokens),
             ("generated_tokens_total", "counter", "Tokens that were generated.", &self.generated_tokens),
         ];

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use crate::chat::DeviceOption;
 #[cfg(feature = "cli")]
 use crate::chat::program::ModelOptions;
 
@@ -21,23 +22,21 @@ pub(crate) struct ServeOptions {
     /// Requests that wait for a free conversation; more are refused.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) queue: usize,
-    /// The device, such as local-sync or local-task://?workers=4.
-    #[arg(long, value_name = "URI", default_value = "local-task")]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceOption,
 }
 
 #[cfg(feature = "cli")]
 impl ModelOptions for ServeOptions {
     const COMMAND: &'static str = "serve";
+    /// For a few clients. A batch is computed for all slots, so that three conversations of eight slots would take as long as eight; and a slot
+    /// that was used keeps its keys and values, up to 1 GiB for a model of 8 billion parameters (32 layers, 8 heads of keys, 4096 positions).
     const SLOTS: u64 = 4;
     const EMBEDDINGS: bool = true;
 
     fn words(&self) -> Vec<OsString> {
-        let mut words = vec![
-            format!("--listen={}", self.listen),
-            format!("--queue={}", self.queue),
-            format!("--device={}", self.device),
-        ];
+        let mut words =
+            vec![format!("--listen={}", self.listen), format!("--queue={}", self.queue), self.device.word()];
         words.extend(self.name.iter().map(|name| format!("--name={name}")));
         words.into_iter().map(OsString::from).collect()
     }

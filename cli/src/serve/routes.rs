@@ -129,12 +129,11 @@ async fn embeddings(State(service): Shared, body: Body<EmbeddingRequest>) -> Ans
         texts.into_iter().map(tokens).collect::<Result<Vec<Vec<u32>>, ApiError>>()
     });
     let texts = texts.await.map_err(|_| ApiError::ending())??;
-    let mut count = 0;
     for text in &texts {
         check_text(text.len(), service.context).map_err(|error| ApiError::invalid("input", error.message()))?;
-        count += text.len();
     }
     let (job, vectors) = EmbeddingJob::new(texts);
+    let count = job.tokens();
     service.submit(Job::Embeddings(job))?;
     let vectors = vectors.await.map_err(|_| ApiError::ending())??;
     Ok(Json(answer(&service.model, &vectors, format, count)).into_response())

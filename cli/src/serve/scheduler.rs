@@ -133,21 +133,21 @@ fn admit_embeddings(job: EmbeddingJob, slots: &mut [Slot<'_>], clock: u64, metri
 /// Has the model go on with embeddings.
 fn step_embeddings(model: &mut impl LanguageModel, slot: &mut Slot<'_>, metrics: &Metrics) {
     let Some(mut job) = slot.embeddings.take() else { return };
-    if job.is_abandoned() {
-        metrics.cancelled.add(1);
-    } else {
-        match job.step(model, &mut slot.conversation) {
-            Ok(true) => {
-                slot.embeddings = Some(job);
-                return;
-            }
-            result => {
-                metrics.failed.add(usize::from(result.is_err()));
-                job.end(result.map(|_| ()));
-            }
+    let step = (!job.is_abandoned()).then(|| job.step(model, &mut slot.conversation));
+    match &step {
+        Some(Ok(true)) => {
+            slot.embeddings = Some(job);
+            return;
+        }
+        Some(Ok(false)) => metrics.count_texts(job.tokens()),
+        Some(Err(_)) => metrics.failed.add(1),
+        None => {
+            metrics.cancelled.add(1);
+            metrics.count_texts(job.tokens());
         }
     }
     metrics.active.subtract(1);
+    job.end(step.transpose().map(|_| ()));
 }
 
 /// Has the model go on with all answers: prompts are read one after the other, and the next tokens of texts together.

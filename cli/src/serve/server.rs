@@ -2,13 +2,11 @@
 
 use std::future::Future;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_text::{ChatTemplate, LanguageModel, Tokenizer};
 use tokio::net::TcpListener;
@@ -18,19 +16,11 @@ use super::ServeOptions;
 use super::routes::{Service, router};
 use super::scheduler;
 use crate::Verdict;
+use crate::chat::OfModel;
 use crate::chat::model::ModuleModel;
 use crate::chat::source::ModelSource;
 use crate::console::Console;
 use crate::program::AddModules;
-
-#[derive(Debug, Args)]
-pub(crate) struct ServeArguments {
-    /// The file or the folder of the model, with weights and tokenizer; by default that in the program (`incarnate build --with-weights`).
-    #[arg(value_name = "MODEL")]
-    model: Option<PathBuf>,
-    #[command(flatten)]
-    options: ServeOptions,
-}
 
 /// What a server needs of a model's file.
 pub(super) struct Texts {
@@ -38,8 +28,12 @@ pub(super) struct Texts {
     pub(super) template: Option<ChatTemplate>,
 }
 
-pub(crate) fn serve(arguments: &ServeArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
-    let ServeArguments { model, options } = arguments;
+pub(crate) fn serve(
+    arguments: &OfModel<ServeOptions>,
+    add_modules: AddModules<'_>,
+    out: &mut Console,
+) -> Result<Verdict> {
+    let OfModel { model, options } = arguments;
     let source = ModelSource::find(model.as_deref())?;
     let (text, path) = (source.text()?, source.path());
     let context = || format!("'{}'", path.display());
@@ -48,7 +42,7 @@ pub(crate) fn serve(arguments: &ServeArguments, add_modules: AddModules<'_>, out
         Err(error) if error.code() == StatusCode::NotFound => None,
         template => Some(template.context(context)?),
     };
-    let model = ModuleModel::load(&source, &options.device, add_modules)?;
+    let model = ModuleModel::load(&source, &options.device.uri, add_modules)?;
     let name = options.name.clone().unwrap_or_else(|| source.name());
     // One thread serves all clients: the model has the others.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

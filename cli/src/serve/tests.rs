@@ -400,6 +400,9 @@ fn texts_have_embeddings() {
     let decoded = bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
     assert_eq!(decoded.collect::<Vec<f32>>(), vectors[1]);
     assert_eq!(answer["usage"], json!({"prompt_tokens": tokens.len(), "total_tokens": tokens.len()}));
+    // Three times this text, and another one.
+    let expected = 3 * tokens.len() + texts().tokenizer.encode_first("the").len();
+    assert_eq!(server.metric("prompt_tokens_total"), expected as u64);
     for (body, why) in [
         (json!({"input": []}), "there are 0 texts"),
         (json!({"input": [[]]}), "a text of 0 tokens"),
@@ -414,6 +417,8 @@ fn texts_have_embeddings() {
         assert!(status == 400 && message.contains(why) && !message.contains('\n'), "{status} {message}");
     }
     assert_eq!((server.metric("requests_active"), server.metric("requests_waiting")), (0, 0));
+    // Texts that are refused are not read.
+    assert_eq!(server.metric("prompt_tokens_total"), expected as u64);
 }
 
 /// Two conversations at a time have the texts that each has alone.

@@ -254,6 +254,7 @@ mod tests {
         file.commit().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"before after");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        #[cfg(feature = "cli")]
         assert!(write(&name, |_| Ok(())).unwrap_err().to_string().contains("not a regular file"));
         assert!(is_open_file(&target_of(Path::new("/dev/stdout")).unwrap()));
     }

@@ -88,6 +88,32 @@ fn build_reports_missing_tools() {
     assert!(!Path::new(&target).exists());
 }
 
+/// Opening a project waits for the builds of other processes.
+#[test]
+#[cfg(unix)]
+fn files_that_are_no_modules_are_refused_before_the_project_is_opened() {
+    let scratch = Scratch::new("build-lock");
+    let wrong = scratch.path("wrong.vmfb");
+    fs::write(&wrong, b"no module").expect("a file");
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/scalars/vmvx.vmfb");
+    let module = module.to_str().expect("a path");
+    let projects = scratch.0.join("incarnate/build");
+    for (files, error_of, is_opened) in [
+        (&[wrong.as_str()][..], "wrong.vmfb", false),
+        (&[module, wrong.as_str()], "wrong.vmfb", false),
+        (&["missing.vmfb"], "missing.vmfb", false),
+        (&[module], "cargo could not build", true),
+    ] {
+        let mut command = program::incarnate();
+        command.arg("build").args(files).args(["-o", &scratch.path("program")]);
+        let output =
+            command.env("XDG_CACHE_HOME", &scratch.0).env("CARGO", "false").output().expect("the command line");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && error.contains(error_of), "{files:?}: {error}");
+        assert_eq!(projects.exists(), is_opened, "{files:?}");
+    }
+}
+
 /// A cache is a help, and no condition: without one, programs are built in a temporary folder.
 #[test]
 #[cfg(unix)]

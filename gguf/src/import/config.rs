@@ -7,6 +7,7 @@ use super::architecture::{Architecture, Pairs};
 use super::checkpoint::Checkpoint;
 use super::frequencies::Frequencies;
 use super::metadata::{LARGEST, Metadata};
+use crate::attributes::Pooling;
 use crate::file::ARCHITECTURE_KEY;
 use crate::shown;
 
@@ -65,36 +66,17 @@ pub(super) struct Config {
     pub(super) local_frequencies: Frequencies,
 }
 
-/// How the vectors of tokens become one, the embedding of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pooling {
-    /// Their sum, which has the direction of their mean.
-    Mean,
-    /// That of the last token.
-    Last,
-}
-
-impl Pooling {
-    /// Reads the pooling of a file, if the module needs it; `None` for one that is not supported. Source of the numbers: `llama_pooling_type` of llama.cpp's `llama.h`.
-    ///
-    /// Without metadata, or where it says that there is none, vectors are averaged: llama.cpp leaves them apart then, and a text has one each.
-    fn of(metadata: &Metadata<'_>, is_needed: bool) -> Result<Option<Pooling>> {
-        match metadata.optional_count("pooling_type")? {
-            _ if !is_needed => Ok(None),
-            None | Some(0 | 1) => Ok(Some(Pooling::Mean)),
-            Some(3) => Ok(Some(Pooling::Last)),
-            // That of the first token, and the scores of rankers.
-            Some(_) => Ok(None),
-        }
-    }
-}
-
-impl core::fmt::Display for Pooling {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Pooling::Mean => "mean",
-            Pooling::Last => "last",
-        })
+/// Reads the pooling of a file, if the module needs it; `None` for one that is not supported. Source of the numbers: `llama_pooling_type` of
+/// llama.cpp's `llama.h`.
+///
+/// Without metadata, or where it says that there is none, vectors are averaged: llama.cpp leaves them apart then, and a text has one each.
+fn pooling(metadata: &Metadata<'_>, is_needed: bool) -> Result<Option<Pooling>> {
+    match metadata.optional_count("pooling_type")? {
+        _ if !is_needed => Ok(None),
+        None | Some(0 | 1) => Ok(Some(Pooling::Mean)),
+        Some(3) => Ok(Some(Pooling::Last)),
+        // That of the first token, and the scores of rankers.
+        Some(_) => Ok(None),
     }
 }
 
@@ -198,7 +180,7 @@ impl Config {
             original_context: original.unwrap_or(trained),
             slots,
             is_portable: options.is_portable,
-            pooling: Pooling::of(metadata, options.embeddings)?,
+            pooling: pooling(metadata, options.embeddings)?,
             embedding_scale: metadata.scale_or("embedding_scale", embedding_scale)?,
             attention_scale: metadata.scale_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,
             residual_scale: metadata.scale_or("residual_scale", 1.0)?,

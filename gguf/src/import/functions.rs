@@ -8,12 +8,13 @@ use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 use super::attention::{Cache, Local, Place};
 use super::batch::{Batch, opaque_indices};
 use super::checkpoint::Checkpoint;
-use super::config::{Config, Pooling};
+use super::config::Config;
 use super::layer::{Call, Layer, Places};
 use super::norm::{rms_norm, scaled, soft_capped, sum_of_rows};
 use super::product::{Rows, embedding, product, product_of_one};
 use super::rotary::{Angles, Positions};
 use super::weight::{Parameters, Vector, Weight};
+use crate::attributes::{self, Pooling};
 
 /// A model whose parameters are declared.
 struct Model<'a> {
@@ -147,13 +148,13 @@ impl Model<'_> {
         };
         let mut attributes = vec![
             (DECLARATION, kind.declaration(config)),
-            ("incarnate.context", config.context.to_string()),
-            ("incarnate.slots", config.slots.to_string()),
+            (attributes::CONTEXT, config.context.to_string()),
+            (attributes::SLOTS, config.slots.to_string()),
         ];
         match kind {
             Kind::Prefill | Kind::Decode => {}
-            Kind::DecodeBatch => attributes.push(("incarnate.batch", config.batch().to_string())),
-            Kind::Embed(pooling) => attributes.push(("incarnate.pooling", pooling.to_string())),
+            Kind::DecodeBatch => attributes.push((attributes::BATCH, config.batch().to_string())),
+            Kind::Embed(pooling) => attributes.push((attributes::POOLING, pooling.text().to_owned())),
         }
         b.end_function(function, &[result], &[], &attributes);
     }

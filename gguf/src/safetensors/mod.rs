@@ -7,13 +7,13 @@ mod index;
 
 use std::fmt;
 
-use incarnate_bytecode::{Contents, Error, Result};
+use incarnate_bytecode::{Contents, Error, FileKind, Result};
 use safetensors::Dtype;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::shown;
+use crate::{explained, shown};
 
 pub use index::SafetensorsIndex;
 
@@ -55,7 +55,8 @@ impl SafetensorsFile {
             || Error::out_of_range(format!("the file of {} bytes ends before its header does", contents.length()));
         let length = contents.array_at(0).map(u64::from_le_bytes).ok_or_else(truncated)?;
         if length > HEADER_LIMIT {
-            return Err(Error::resource_exhausted(format!("a header of {length} bytes is above {HEADER_LIMIT}")));
+            let error = Error::resource_exhausted(format!("a header of {length} bytes is above {HEADER_LIMIT}"));
+            return Err(explained(contents, FileKind::SAFETENSORS, "safetensors", error));
         }
         let data = LENGTH_BYTES + length as usize;
         let header = contents.bytes(LENGTH_BYTES..data).map_err(|_| truncated())?;

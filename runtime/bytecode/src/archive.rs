@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::contents::{Contents, SEGMENT_ALIGNMENT};
-use super::foreign;
+use super::foreign::FileKind;
 use super::read::{u16_at, u32_at};
 use crate::{Error, Result};
 
@@ -30,9 +30,9 @@ const ZIP_NAME_LENGTH_OFFSET: usize = 26;
 const ZIP_EXTRA_LENGTH_OFFSET: usize = 28;
 
 /// Bytes of the length in front of the FlatBuffer.
-const SIZE_PREFIX_LENGTH: usize = 4;
+pub(crate) const SIZE_PREFIX_LENGTH: usize = 4;
 /// Position of the file identifier within a FlatBuffer.
-const IDENTIFIER_OFFSET: usize = 4;
+pub(crate) const IDENTIFIER_OFFSET: usize = 4;
 /// File identifier of a bytecode module.
 pub const FILE_IDENTIFIER: &[u8; 4] = b"IREE";
 
@@ -70,10 +70,11 @@ impl Archive {
         }
         let head = range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH);
         let head = contents.bytes(head)?.into_owned();
-        let start = range.start..range.end.min(range.start.saturating_add(foreign::START));
+        let start = range.start..range.end.min(range.start.saturating_add(FileKind::START));
         Archive::divided(contents.clone(), range, &head).map_err(|error| {
             let start = contents.bytes(start).unwrap_or_default();
-            match foreign::kind_of(&start) {
+            // The error says what is wrong with a damaged module.
+            match FileKind::of_start(&start).filter(|kind| *kind != FileKind::MODULE) {
                 Some(kind) => Error::invalid_argument(format!("this is not a module but {kind}")),
                 None => error,
             }

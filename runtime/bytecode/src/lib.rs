@@ -108,7 +108,7 @@ pub use declared_name::QuotedName;
 pub use disassembler::{Disassembler, disassemble, disassemble_function};
 pub use element_type::{ElementType, EncodingType, NumericalType};
 pub use escaped::{Escaped, EscapedLines, acts, shown};
-pub use foreign::{START as KIND_BYTES, kind_of};
+pub use foreign::FileKind;
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};
 pub use operand::{

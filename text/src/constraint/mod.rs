@@ -203,6 +203,11 @@ fn message(error: &impl ToString) -> String {
     match error.to_string().lines().next().unwrap_or_default() {
         // The name of llguidance's `StopReason`.
         "NoExtensionBias" => "no token of the model can go on with the text".to_owned(),
+        // The rest of the line names an option of llguidance's.
+        line if line.starts_with("oneOf constraints are not supported") => {
+            let where_supported = "where no value can fit two of its schemas, such as schemas of different types";
+            format!("oneOf is supported only {where_supported}: use anyOf")
+        }
         line => Escaped(&line.chars().take(LONGEST).collect::<String>()).to_string(),
     }
 }

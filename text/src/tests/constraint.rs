@@ -169,6 +169,8 @@ fn bad_schemas() -> Vec<(String, &'static str)> {
         (json!({"$ref": "http://localhost/x"}).to_string(), "$ref"),
         (json!({"$ref": "file:///etc/passwd"}).to_string(), "$ref"),
         (json!({"not": {"type": "string"}}).to_string(), "not"),
+        (json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}).to_string(), "different types: use anyOf"),
+        (json!({"items": {"oneOf": [{"minLength": 1}, {"maxLength": 2}]}}).to_string(), "different types: use anyOf"),
         (json!({"allOf": many(30, option)}).to_string(), "too large"),
         (json!({"allOf": patterns}).to_string(), "50 patterns and formats"),
         (json!({"patternProperties": names}).to_string(), "100 patternProperties"),

@@ -39,7 +39,7 @@ use process::{as_argument, in_path, run};
 
 pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
-pub use format::ModelFormat;
+pub use format::{ModelFormat, kind_of};
 pub use incarnate_gguf as gguf;
 pub use incarnate_onnx as onnx;
 pub use incarnate_onnx::Options as ImportOptions;
@@ -198,10 +198,7 @@ impl Compiler {
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
     pub fn compile(&self, model: &Path, options: &CompileOptions, mut notify: impl FnMut(Event)) -> Result<Compiled> {
         let CompileOptions { target, flags, import, language_model, weights } = options;
-        let format = ModelFormat::of(model)?.ok_or_else(|| {
-            let (model, known) = (model.display(), ".onnx, .gguf, .mlir, .mlirbc or a folder with config.json");
-            Error::invalid_argument(format!("'{model}' is not a model: {known}"))
-        })?;
+        let format = ModelFormat::of(model)?.ok_or_else(|| format::not_a_model(model))?;
         let is_onnx = format == ModelFormat::Onnx;
         if !is_onnx && (weights.is_some() || *import != ImportOptions::default()) {
             return Err(Error::invalid_argument(format!(
@@ -223,7 +220,7 @@ impl Compiler {
         let is_portable = format.is_language_model() && *target == Target::Portable;
         let language_model = &gguf::Options { is_portable, ..language_model.clone() };
         let text = match format.is_language_model() {
-            true => Some(import::language_model(model, language_model).map_err(|error| refused(model, error))?),
+            true => Some(import::language_model(model, language_model).map_err(|error| refused(model, format, error))?),
             false => None,
         };
         let (weights, imported) = (weights.as_deref(), text.as_deref());
@@ -279,7 +276,7 @@ impl Compiler {
 
     /// Compiles in a folder, which the result keeps.
     fn compile_into(&self, scratch: Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<Compiled> {
-        let path = self.compiled_in(&scratch, job, notify).map_err(|error| refused(job.model, error))?;
+        let path = self.compiled_in(&scratch, job, notify).map_err(|error| refused(job.model, job.format, error))?;
         Ok(Compiled { path, scratch: Some(scratch) })
     }
 
@@ -447,8 +444,8 @@ impl Input {
 
 /// The error of a model that does not compile: what it is, if that is something else than its name says.
 #[cold]
-fn refused(model: &Path, error: Error) -> Error {
-    format::explain_refused(model, error).context(format!("compiling '{}'", model.display()))
+fn refused(model: &Path, format: ModelFormat, error: Error) -> Error {
+    format::explain_refused(model, format, error).context(format!("compiling '{}'", model.display()))
 }
 
 /// A module that would be wrong.
