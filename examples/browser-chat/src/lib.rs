@@ -1,0 +1,9 @@
+//! A conversation with a language model in a browser: the model is translated by the build script, and its weights are those of a GGUF file that
+//! the page reads. [`Chat`] runs natively, too, where the test compares its answers.
+
+mod chat;
+mod model;
+#[cfg(target_family = "wasm")]
+mod page;
+
+pub use chat::{Chat, Part};
