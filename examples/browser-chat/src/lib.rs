@@ -3,7 +3,7 @@
 
 mod chat;
 mod model;
-#[cfg(target_family = "wasm")]
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod page;
 
 pub use chat::{Chat, Part};
