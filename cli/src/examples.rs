@@ -58,7 +58,7 @@ pub(super) const TRANSLATE: &str = "Examples:
 pub(super) const WEB: &str = "\
 Examples:
   incarnate web digits.vmfb -o digits
-  incarnate web model.onnx -o model --relaxed-simd --fused";
+  incarnate web model.onnx -o model --reassociate";
 
 pub(super) const BUILD: &str = "Examples:
   incarnate build model.vmfb -o model

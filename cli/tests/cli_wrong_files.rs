@@ -164,6 +164,16 @@ fn devices_are_no_files() {
     assert!(!folder.0.join("out").exists() && !folder.0.join("out.rs").exists());
 }
 
+/// LLVM would make NaN of maxima that begin with it.
+#[test]
+fn relaxed_vectors_are_refused() {
+    let folder = Scratch::new("relaxed");
+    fs::write(folder.0.join("mul.vmfb"), model("simple_mul/vmvx.vmfb")).expect("a file");
+    let line = folder.fails(&["web", "mul.vmfb", "-o", "mul", "--relaxed-simd"].map(str::to_owned));
+    assert!(line.contains("--relaxed-simd") && line.contains("NaN"), "{line}");
+    assert!(!folder.0.join("mul").exists());
+}
+
 #[test]
 fn missing_parameters_are_named_by_programs_that_need_none() {
     let folder = Scratch::new("parameters");

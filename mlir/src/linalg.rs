@@ -125,9 +125,7 @@ impl Builder {
         is_first: bool,
         body: impl FnOnce(&mut Builder, &[Value]) -> Value,
     ) -> Value {
-        let config = distribution(&vec![0; iterators.len()]);
-        let config = if is_first { compilation_info(&config) } else { config };
-        let attributes = format!(" attrs = {{{config}}}");
+        let attributes = format!(" attrs = {{{}}}", undivided(iterators.len(), is_first));
         let body = |b: &mut Builder, x: &[Value]| vec![body(b, x)];
         let results = self.generic_with(&attributes, (inputs, &[output]), maps, iterators, body);
         results.first().copied().unwrap_or(output)
@@ -242,9 +240,8 @@ impl Builder {
         loops: usize,
         is_first: bool,
     ) -> Value {
-        let config = distribution(&vec![0; loops]);
-        let attributes = if is_first { compilation_info(&config) } else { config };
-        self.named(kernel, &operands.0, operands.1, &format!(" {{{attributes}}}"))
+        let attributes = format!(" {{{}}}", undivided(loops, is_first));
+        self.named(kernel, &operands.0, operands.1, &attributes)
     }
 
     fn named(&mut self, kernel: Kernel, inputs: &[Value], output: Value, attributes: &str) -> Value {
@@ -261,6 +258,12 @@ impl Builder {
 /// The attribute that divides loops among workgroups: each has `sizes` iterations, or all where that is 0.
 fn distribution(sizes: &[i64]) -> String {
     format!("lowering_config = #iree_cpu.lowering_config<distribution = [{}]>", list(sizes))
+}
+
+/// The attribute that divides none of so many loops; the first one of a dispatch names the pipeline, too.
+fn undivided(loops: usize, is_first: bool) -> String {
+    let config = distribution(&vec![0; loops]);
+    if is_first { compilation_info(&config) } else { config }
 }
 
 /// The attribute that names the pipeline of the code generation for VMVX, with that of the loops.

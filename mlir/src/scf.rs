@@ -54,6 +54,23 @@ impl Builder {
         self.with_regions(&types, &text, &[(" ", &body.0)], "")
     }
 
+    /// `scf.for` from 0 to `count`, by 1, that carries one value: `body` gets the index and the value, and returns the next value.
+    pub fn fold(
+        &mut self,
+        count: Value,
+        initial: Value,
+        body: impl FnOnce(&mut Builder, Value, Value) -> Value,
+    ) -> Value {
+        let [zero, one] = [0, 1].map(|number| self.index(number));
+        let ty = self.type_of(initial).clone();
+        let (index, carried) = (self.argument(Type::Scalar(Element::Index)), self.argument(ty));
+        self.open_region();
+        let next = body(self, index, carried);
+        let region = self.close_region();
+        let results = self.scf_for((zero, count, one), index, &[carried], &[initial], (region, vec![next]));
+        results.first().copied().unwrap_or(initial)
+    }
+
     /// `scf.while`: the first region has `before` as arguments and yields a condition and values, which are the results where the
     /// condition is false and the arguments `after` of the second region where it is true. That one yields the next of `before`.
     pub fn scf_while(

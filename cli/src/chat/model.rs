@@ -69,12 +69,16 @@ impl ModuleModel {
         let steps: Vec<&Step> = (0..*count).filter_map(|at| steps.get(at).or(steps.last())).collect();
         let of_steps =
             |value: &dyn Fn(&Step) -> Result<i32>| steps.iter().map(|step| value(step)).collect::<Result<Vec<i32>>>();
-        let tokens = of_steps(&|step| number(step.token))?;
+        let tokens: Vec<u32> = steps.iter().map(|step| step.token).collect();
         let numbers = [of_steps(&|step| number(step.position))?, of_steps(&|step| number(step.slot))?].concat();
-        let tokens: Tensor<i32> = Tensor::new(&self.session, &[tokens.len() as u64], &tokens)?;
+        let tokens = self.tokens(&tokens)?;
         let mut arguments: Vec<&dyn ToValue> = vec![&tokens];
         arguments.extend(numbers.iter().map(|number| number as &dyn ToValue));
-        let logits: Tensor<f32> = function.call(&arguments[..])?;
+        let logits = function.call(&arguments[..])?;
+        self.read(&logits)
+    }
+
+    fn read(&mut self, logits: &Tensor<f32>) -> Result<&mut [f32]> {
         self.logits.resize(logits.len(), 0.0);
         logits.read(&mut self.logits)?;
         Ok(&mut self.logits)
@@ -108,9 +112,7 @@ impl LanguageModel for ModuleModel {
                 self.prefill.call((&tokens, position, slot))?
             }
         };
-        self.logits.resize(logits.len(), 0.0);
-        logits.read(&mut self.logits)?;
-        Ok(&mut self.logits)
+        self.read(&logits)
     }
 
     fn logits_of_steps(&mut self, steps: &[Step], receive: &mut dyn FnMut(usize, &mut [f32])) -> Result<()> {

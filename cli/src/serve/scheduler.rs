@@ -1,4 +1,4 @@
-//! The thread of the model: conversations take turns, a token or a part of a prompt at a time.
+//! The thread of the model: prompts are read one after the other, in parts, and the next tokens of all texts are computed together.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};

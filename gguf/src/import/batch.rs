@@ -2,7 +2,7 @@
 //!
 //! The loops over rows run in the kernels, which read where a row's keys and values are.
 
-use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Type, Value};
+use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
 use super::attention::{Attended, Part, Place};
 use super::config::Config;
@@ -178,25 +178,23 @@ impl Batch {
         b.dispatch(extents, |b| {
             b.set_in_dispatch(true);
             let initial = b.empty(extents, Element::F32);
-            let [zero, one, count] = [0, 1, self.places.len() as i64].map(|number| b.index(number));
+            let count = b.index(i64::try_from(self.places.len()).unwrap_or(i64::MAX));
             let [nothing, padding] = [0.0, padding].map(|number| b.float(number, Element::F32));
-            let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(initial).clone()));
-            b.open_region();
-            let (factors, maps, own) = body(b, row);
-            let all = slice_of_row(b, carried, row, &whole);
-            let all = b.fill_into(padding, all);
-            let ([zeros, ones], sizes) = ([0, 1].map(|number| [Extent::Constant(number); 3]), own);
-            let sums = b.extract_slice(all, &zeros, &sizes, &ones, &[]);
-            let sums = b.fill_into(nothing, sums);
-            let sums = b.whole_generic((&factors, sums), &maps, &LOOPS, true, multiply_add);
-            let sums = finish(b, sums);
-            let all = b.insert_slice(sums, all, &zeros, &sizes, &ones, &[]);
-            let (offsets, sizes) = of_row(row, &whole);
-            let next = b.insert_slice(all, carried, &offsets, &sizes, &[Extent::Constant(1); 4], &[0]);
-            let region = b.close_region();
-            let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
+            let results = b.fold(count, initial, |b, row, carried| {
+                let (factors, maps, own) = body(b, row);
+                let all = slice_of_row(b, carried, row, &whole);
+                let all = b.fill_into(padding, all);
+                let ([zeros, ones], sizes) = ([0, 1].map(|number| [Extent::Constant(number); 3]), own);
+                let sums = b.extract_slice(all, &zeros, &sizes, &ones, &[]);
+                let sums = b.fill_into(nothing, sums);
+                let sums = b.whole_generic((&factors, sums), &maps, &LOOPS, true, multiply_add);
+                let sums = finish(b, sums);
+                let all = b.insert_slice(sums, all, &zeros, &sizes, &ones, &[]);
+                let (offsets, sizes) = of_row(row, &whole);
+                b.insert_slice(all, carried, &offsets, &sizes, &[Extent::Constant(1); 4], &[0])
+            });
             b.set_in_dispatch(false);
-            results.first().copied().unwrap_or(initial)
+            results
         })
     }
 }

@@ -214,9 +214,9 @@ impl Config {
     }
 
     /// How many conversations write a token at a time, if several do: on VMVX, as machine code of IREE's compiler, up to 3.13, has no
-    /// memory for loops over rows of different lengths.
+    /// memory for loops over rows of different lengths, and without experts, whose rows share no weights.
     pub(super) fn batch(&self) -> i64 {
-        if self.is_portable { self.slots.min(MOST_OF_BATCH) } else { 1 }
+        if self.is_portable && self.mixture.is_none() { self.slots.min(MOST_OF_BATCH) } else { 1 }
     }
 
     /// Whether a layer has rotary embeddings.

@@ -1,7 +1,7 @@
-//! Mixtures of experts: networks of which each token takes the best few.
+//! Mixtures of experts: networks of which each token takes the best few. Tokens come one by one ([`Rows::One`]).
 
 use incarnate_bytecode::Result;
-use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Type, Value};
+use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
 use super::activation::{gated_element, sigmoid};
 use super::config::{Config, Mixture};
@@ -43,14 +43,6 @@ impl Experts {
         Ok(Experts { mixture, router, gate, up, down, shared })
     }
 
-    /// See [`Weight::open`]. Products with chosen experts depend on tokens, so that no element of theirs is a constant.
-    pub(super) fn open(&mut self, b: &mut Builder) {
-        self.router.open(b);
-        if let Some((network, _)) = &mut self.shared {
-            network.open(b);
-        }
-    }
-
     /// Adds the experts' result to vectors, normalised by `norm` if there is one.
     pub(super) fn add_to(
         &self,
@@ -61,16 +53,7 @@ impl Experts {
         vectors: Value,
     ) -> Value {
         let (experts, shares) = self.choose(b, rows, x);
-        let mut sum = match rows {
-            Rows::One => {
-                let row = b.index(0);
-                self.result_of_row(b, config, (experts, shares, row), x)
-            }
-            Rows::Few(_) | Rows::Many(_) => {
-                let count = rows.count(b);
-                self.results_of_rows(b, config, (experts, shares, count), x)
-            }
-        };
+        let mut sum = self.result(b, config, (experts, shares), x);
         if let Some((network, gate)) = &self.shared {
             let shared = network.apply(b, config, rows, x);
             let shared = gate.as_ref().map_or(shared, |gate| gate_of_rows(b, rows, (x, gate), shared));
@@ -79,38 +62,9 @@ impl Experts {
         add_result(b, config, norm, sum, vectors)
     }
 
-    /// Computes the experts' results `[rows, width]`. The loop over rows runs on the host, and each row reads the weights of its experts.
-    fn results_of_rows(
-        &self,
-        b: &mut Builder,
-        config: &Config,
-        (experts, shares, count): (Value, Value, Value),
-        x: Value,
-    ) -> Value {
-        let [zero, one] = [0, 1].map(|number| b.index(number));
-        let (row, carried) = (b.argument(Type::Scalar(Element::Index)), b.argument(b.type_of(x).clone()));
-        let nothing = b.float(0.0, Element::F32);
-        let extents = b.extents(x);
-        let initial = b.fill(nothing, &extents);
-        b.open_region();
-        let (offsets, ones) = ([row.into(), Extent::Constant(0)], [Extent::Constant(1); 2]);
-        let sizes = [Extent::Constant(1), Extent::Constant(config.width)];
-        let own = b.extract_slice(x, &offsets, &sizes, &ones, &[]);
-        let sum = self.result_of_row(b, config, (experts, shares, row), own);
-        let next = b.insert_slice(sum, carried, &offsets, &sizes, &ones, &[]);
-        let region = b.close_region();
-        let results = b.scf_for((zero, count, one), row, &[carried], &[initial], (region, vec![next]));
-        results.first().copied().unwrap_or(initial)
-    }
-
-    /// Computes the result of a row's experts `[1, width]`: the sum of theirs, times their shares.
-    fn result_of_row(
-        &self,
-        b: &mut Builder,
-        config: &Config,
-        (experts, shares, row): (Value, Value, Value),
-        x: Value,
-    ) -> Value {
+    /// Computes the result of the experts `[1, width]`: the sum of theirs, times their shares.
+    fn result(&self, b: &mut Builder, config: &Config, (experts, shares): (Value, Value), x: Value) -> Value {
+        let row = b.index(0);
         let vector = b.collapse_shape(x, &[vec![0, 1]]);
         let mut sum = None;
         for rank in 0..self.mixture.used {

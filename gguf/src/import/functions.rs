@@ -165,25 +165,58 @@ impl Model<'_> {
         (tokens, rows): (Value, Rows),
         (positions, slots): (&[Value], &[Value]),
     ) -> Value {
-        let config = self.config;
         let places = self.places(b, rows, (positions, slots));
         let indices = opaque_indices(b, self.layers.len());
         let (positions, places) = match (&places[..], rows) {
+            ([place], Rows::Many(count)) if self.config.mixture.is_some() => {
+                return self.hidden_of_each(b, (tokens, count), place, &indices);
+            }
             ([place], Rows::One | Rows::Many(_)) => (Positions::From(place.first), Places::Adjacent(*place)),
             _ => {
                 let positions = b.from_elements(positions, &[positions.len() as u64]);
                 (Positions::Each(positions), Places::Batch(Batch::new(b, places)))
             }
         };
+        self.hidden_at(b, (tokens, rows), (positions, places), &indices)
+    }
+
+    /// The same, token by token: each takes experts of its own, so that tokens share no weights of those. The loop runs on the host.
+    fn hidden_of_each(
+        &self,
+        b: &mut Builder,
+        (tokens, count): (Value, Value),
+        place: &Place,
+        indices: &[Value],
+    ) -> Value {
+        let extents = [Extent::Value(count), Extent::Constant(self.config.width)];
+        let initial = b.empty(&extents, Element::F32);
+        b.fold(count, initial, |b, row, carried| {
+            let ([first, unit], one) = ([0, 1].map(Extent::Constant), b.index(1));
+            let token = b.extract_slice(tokens, &[row.into()], &[unit], &[unit], &[]);
+            let position = b.addi(place.first, row);
+            let place = self.place(b, (position, place.slot), one);
+            let places = (Positions::From(position), Places::Adjacent(place));
+            let x = self.hidden_at(b, (token, Rows::One), places, indices);
+            b.insert_slice(x, carried, &[row.into(), first], &[unit, extents[1]], &[unit; 2], &[])
+        })
+    }
+
+    fn hidden_at(
+        &self,
+        b: &mut Builder,
+        (tokens, rows): (Value, Rows),
+        places: (Positions, Places),
+        indices: &[Value],
+    ) -> Value {
         b.set_location(Some("embedding"));
-        let mut x = embedding(b, rows, tokens, &self.embedding, config.embedding_scale);
-        let call = self.call(b, rows, (positions, places));
+        let mut x = embedding(b, rows, tokens, &self.embedding, self.config.embedding_scale);
+        let call = self.call(b, rows, places);
         let layers: Vec<Cow<'_, Layer>> = match rows {
             Rows::One | Rows::Few(_) => self.layers.iter().map(Cow::Borrowed).collect(),
             Rows::Many(_) => self.layers.iter().map(|layer| Cow::Owned(layer.opened(b))).collect(),
         };
         for (layer, index) in layers.iter().zip(indices) {
-            x = layer.apply(b, &call, index, x);
+            x = layer.apply(b, &call, *index, x);
         }
         b.set_location(Some("output"));
         x
@@ -254,14 +287,16 @@ impl Model<'_> {
         let (positions, slots) = (index(b, positions), index(b, slots));
         let count = if let Rows::Few(_) = rows { b.index(1) } else { rows.count(b) };
         self.check(b, count, &positions, &slots);
+        positions.into_iter().zip(slots).map(|place| self.place(b, place, count)).collect()
+    }
+
+    /// Where `count` rows from a position of a slot on are in the cache.
+    fn place(&self, b: &mut Builder, (position, slot): (Value, Value), count: Value) -> Place {
+        let end = b.addi(position, count);
         let window = self.config.window.as_ref().map(|window| window.size);
         let window = window.filter(|window| *window < self.config.context);
-        let place = |(position, slot): (Value, Value)| {
-            let end = b.addi(position, count);
-            let local = window.map(|window| Local::new(b, window, [position, end]));
-            Place { slot, first: position, end, local }
-        };
-        positions.into_iter().zip(slots).map(place).collect()
+        let local = window.map(|window| Local::new(b, window, [position, end]));
+        Place { slot, first: position, end, local }
     }
 
     /// Checks that `count` rows at each of the positions of slots are in the cache. There is one check for all of a kind: each is an exit of the

@@ -5242,12 +5242,12 @@ module {
     %5061 = tensor.expand_shape %4588 [[0], [1, 2], [3]] output_shape [2, 2, 2, 32] : tensor<2x4x32xf32> into tensor<2x2x2x32xf32> loc(#loc1)
     %5095 = flow.dispatch.region -> (tensor<2x2x2x?xf32>{%4218}) {
       %5062 = tensor.empty(%4218) : tensor<2x2x2x?xf32> loc(#loc1)
-      %5063 = arith.constant 0 : index loc(#loc1)
-      %5064 = arith.constant 1 : index loc(#loc1)
-      %5065 = arith.constant 2 : index loc(#loc1)
-      %5066 = arith.constant 0.0 : f32 loc(#loc1)
-      %5067 = arith.constant 0xFF800000 : f32 loc(#loc1)
-      %5094 = scf.for %5068 = %5063 to %5065 step %5064 iter_args(%5069 = %5062) -> (tensor<2x2x2x?xf32>) {
+      %5063 = arith.constant 2 : index loc(#loc1)
+      %5064 = arith.constant 0.0 : f32 loc(#loc1)
+      %5065 = arith.constant 0xFF800000 : f32 loc(#loc1)
+      %5066 = arith.constant 0 : index loc(#loc1)
+      %5067 = arith.constant 1 : index loc(#loc1)
+      %5094 = scf.for %5068 = %5066 to %5063 step %5067 iter_args(%5069 = %5062) -> (tensor<2x2x2x?xf32>) {
         %5070 = tensor.extract %4215[%5068] : tensor<2xi32> loc(#loc1)
         %5071 = arith.index_cast %5070 : i32 to index loc(#loc1)
         %5072 = tensor.extract %4221[%5068] : tensor<2xi32> loc(#loc1)
@@ -5257,9 +5257,9 @@ module {
         %5076 = tensor.extract_slice %5060[%5071, %5073, %4205, 0, 0, 0] [1, %5075, 1, 1, 2, 32] [1, 1, 1, 1, 1, 1] : tensor<2x64x2x2x2x32xf32> to tensor<?x2x32xf32> loc(#loc1)
         %5077 = tensor.extract_slice %5061[%5068, 0, 0, 0] [1, 2, 2, 32] [1, 1, 1, 1] : tensor<2x2x2x32xf32> to tensor<2x2x32xf32> loc(#loc1)
         %5078 = tensor.extract_slice %5069[%5068, 0, 0, 0] [1, 2, 2, %4218] [1, 1, 1, 1] : tensor<2x2x2x?xf32> to tensor<2x2x?xf32> loc(#loc1)
-        %5079 = linalg.fill ins(%5067 : f32) outs(%5078 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc1)
+        %5079 = linalg.fill ins(%5065 : f32) outs(%5078 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc1)
         %5080 = tensor.extract_slice %5079[0, 0, 0] [2, 2, %5075] [1, 1, 1] : tensor<2x2x?xf32> to tensor<2x2x?xf32> loc(#loc1)
-        %5081 = linalg.fill ins(%5066 : f32) outs(%5080 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc1)
+        %5081 = linalg.fill ins(%5064 : f32) outs(%5080 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc1)
         %5087 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d2, d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%5077, %5076 : tensor<2x2x32xf32>, tensor<?x2x32xf32>) outs(%5081 : tensor<2x2x?xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%5082: f32 loc(#loc1), %5083: f32 loc(#loc1), %5084: f32 loc(#loc1)):
           %5085 = arith.mulf %5082, %5083 : f32 loc(#loc1)
@@ -5282,12 +5282,12 @@ module {
     %5097 = linalg.softmax dimension(3) ins(%5095 : tensor<2x2x2x?xf32>) outs(%5096 : tensor<2x2x2x?xf32>) -> tensor<2x2x2x?xf32> loc(#loc1)
     %5127 = flow.dispatch.region -> (tensor<2x2x2x32xf32>) {
       %5098 = tensor.empty() : tensor<2x2x2x32xf32> loc(#loc1)
-      %5099 = arith.constant 0 : index loc(#loc1)
-      %5100 = arith.constant 1 : index loc(#loc1)
-      %5101 = arith.constant 2 : index loc(#loc1)
-      %5102 = arith.constant 0.0 : f32 loc(#loc1)
-      %5103 = arith.constant 0.0 : f32 loc(#loc1)
-      %5126 = scf.for %5104 = %5099 to %5101 step %5100 iter_args(%5105 = %5098) -> (tensor<2x2x2x32xf32>) {
+      %5099 = arith.constant 2 : index loc(#loc1)
+      %5100 = arith.constant 0.0 : f32 loc(#loc1)
+      %5101 = arith.constant 0.0 : f32 loc(#loc1)
+      %5102 = arith.constant 0 : index loc(#loc1)
+      %5103 = arith.constant 1 : index loc(#loc1)
+      %5126 = scf.for %5104 = %5102 to %5099 step %5103 iter_args(%5105 = %5098) -> (tensor<2x2x2x32xf32>) {
         %5106 = tensor.extract %4215[%5104] : tensor<2xi32> loc(#loc1)
         %5107 = arith.index_cast %5106 : i32 to index loc(#loc1)
         %5108 = tensor.extract %4221[%5104] : tensor<2xi32> loc(#loc1)
@@ -5297,9 +5297,9 @@ module {
         %5112 = tensor.extract_slice %5060[%5107, %5109, %4205, 1, 0, 0] [1, %5111, 1, 1, 2, 32] [1, 1, 1, 1, 1, 1] : tensor<2x64x2x2x2x32xf32> to tensor<?x2x32xf32> loc(#loc1)
         %5113 = tensor.extract_slice %5097[%5104, 0, 0, 0] [1, 2, 2, %5111] [1, 1, 1, 1] : tensor<2x2x2x?xf32> to tensor<2x2x?xf32> loc(#loc1)
         %5114 = tensor.extract_slice %5105[%5104, 0, 0, 0] [1, 2, 2, 32] [1, 1, 1, 1] : tensor<2x2x2x32xf32> to tensor<2x2x32xf32> loc(#loc1)
-        %5115 = linalg.fill ins(%5103 : f32) outs(%5114 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc1)
+        %5115 = linalg.fill ins(%5101 : f32) outs(%5114 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc1)
         %5116 = tensor.extract_slice %5115[0, 0, 0] [2, 2, 32] [1, 1, 1] : tensor<2x2x32xf32> to tensor<2x2x32xf32> loc(#loc1)
-        %5117 = linalg.fill ins(%5102 : f32) outs(%5116 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc1)
+        %5117 = linalg.fill ins(%5100 : f32) outs(%5116 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc1)
         %5123 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d3, d0, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%5113, %5112 : tensor<2x2x?xf32>, tensor<?x2x32xf32>) outs(%5117 : tensor<2x2x32xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%5118: f32 loc(#loc1), %5119: f32 loc(#loc1), %5120: f32 loc(#loc1)):
           %5121 = arith.mulf %5118, %5119 : f32 loc(#loc1)
@@ -6165,12 +6165,12 @@ module {
     %5951 = tensor.expand_shape %5855 [[0], [1, 2], [3]] output_shape [2, 2, 2, 32] : tensor<2x4x32xf32> into tensor<2x2x2x32xf32> loc(#loc2)
     %5985 = flow.dispatch.region -> (tensor<2x2x2x?xf32>{%4218}) {
       %5952 = tensor.empty(%4218) : tensor<2x2x2x?xf32> loc(#loc2)
-      %5953 = arith.constant 0 : index loc(#loc2)
-      %5954 = arith.constant 1 : index loc(#loc2)
-      %5955 = arith.constant 2 : index loc(#loc2)
-      %5956 = arith.constant 0.0 : f32 loc(#loc2)
-      %5957 = arith.constant 0xFF800000 : f32 loc(#loc2)
-      %5984 = scf.for %5958 = %5953 to %5955 step %5954 iter_args(%5959 = %5952) -> (tensor<2x2x2x?xf32>) {
+      %5953 = arith.constant 2 : index loc(#loc2)
+      %5954 = arith.constant 0.0 : f32 loc(#loc2)
+      %5955 = arith.constant 0xFF800000 : f32 loc(#loc2)
+      %5956 = arith.constant 0 : index loc(#loc2)
+      %5957 = arith.constant 1 : index loc(#loc2)
+      %5984 = scf.for %5958 = %5956 to %5953 step %5957 iter_args(%5959 = %5952) -> (tensor<2x2x2x?xf32>) {
         %5960 = tensor.extract %4215[%5958] : tensor<2xi32> loc(#loc2)
         %5961 = arith.index_cast %5960 : i32 to index loc(#loc2)
         %5962 = tensor.extract %4221[%5958] : tensor<2xi32> loc(#loc2)
@@ -6180,9 +6180,9 @@ module {
         %5966 = tensor.extract_slice %5950[%5961, %5963, %4207, 0, 0, 0] [1, %5965, 1, 1, 2, 32] [1, 1, 1, 1, 1, 1] : tensor<2x64x2x2x2x32xf32> to tensor<?x2x32xf32> loc(#loc2)
         %5967 = tensor.extract_slice %5951[%5958, 0, 0, 0] [1, 2, 2, 32] [1, 1, 1, 1] : tensor<2x2x2x32xf32> to tensor<2x2x32xf32> loc(#loc2)
         %5968 = tensor.extract_slice %5959[%5958, 0, 0, 0] [1, 2, 2, %4218] [1, 1, 1, 1] : tensor<2x2x2x?xf32> to tensor<2x2x?xf32> loc(#loc2)
-        %5969 = linalg.fill ins(%5957 : f32) outs(%5968 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc2)
+        %5969 = linalg.fill ins(%5955 : f32) outs(%5968 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc2)
         %5970 = tensor.extract_slice %5969[0, 0, 0] [2, 2, %5965] [1, 1, 1] : tensor<2x2x?xf32> to tensor<2x2x?xf32> loc(#loc2)
-        %5971 = linalg.fill ins(%5956 : f32) outs(%5970 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc2)
+        %5971 = linalg.fill ins(%5954 : f32) outs(%5970 : tensor<2x2x?xf32>) -> tensor<2x2x?xf32> loc(#loc2)
         %5977 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d2, d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%5967, %5966 : tensor<2x2x32xf32>, tensor<?x2x32xf32>) outs(%5971 : tensor<2x2x?xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%5972: f32 loc(#loc2), %5973: f32 loc(#loc2), %5974: f32 loc(#loc2)):
           %5975 = arith.mulf %5972, %5973 : f32 loc(#loc2)
@@ -6205,12 +6205,12 @@ module {
     %5987 = linalg.softmax dimension(3) ins(%5985 : tensor<2x2x2x?xf32>) outs(%5986 : tensor<2x2x2x?xf32>) -> tensor<2x2x2x?xf32> loc(#loc2)
     %6017 = flow.dispatch.region -> (tensor<2x2x2x32xf32>) {
       %5988 = tensor.empty() : tensor<2x2x2x32xf32> loc(#loc2)
-      %5989 = arith.constant 0 : index loc(#loc2)
-      %5990 = arith.constant 1 : index loc(#loc2)
-      %5991 = arith.constant 2 : index loc(#loc2)
-      %5992 = arith.constant 0.0 : f32 loc(#loc2)
-      %5993 = arith.constant 0.0 : f32 loc(#loc2)
-      %6016 = scf.for %5994 = %5989 to %5991 step %5990 iter_args(%5995 = %5988) -> (tensor<2x2x2x32xf32>) {
+      %5989 = arith.constant 2 : index loc(#loc2)
+      %5990 = arith.constant 0.0 : f32 loc(#loc2)
+      %5991 = arith.constant 0.0 : f32 loc(#loc2)
+      %5992 = arith.constant 0 : index loc(#loc2)
+      %5993 = arith.constant 1 : index loc(#loc2)
+      %6016 = scf.for %5994 = %5992 to %5989 step %5993 iter_args(%5995 = %5988) -> (tensor<2x2x2x32xf32>) {
         %5996 = tensor.extract %4215[%5994] : tensor<2xi32> loc(#loc2)
         %5997 = arith.index_cast %5996 : i32 to index loc(#loc2)
         %5998 = tensor.extract %4221[%5994] : tensor<2xi32> loc(#loc2)
@@ -6220,9 +6220,9 @@ module {
         %6002 = tensor.extract_slice %5950[%5997, %5999, %4207, 1, 0, 0] [1, %6001, 1, 1, 2, 32] [1, 1, 1, 1, 1, 1] : tensor<2x64x2x2x2x32xf32> to tensor<?x2x32xf32> loc(#loc2)
         %6003 = tensor.extract_slice %5987[%5994, 0, 0, 0] [1, 2, 2, %6001] [1, 1, 1, 1] : tensor<2x2x2x?xf32> to tensor<2x2x?xf32> loc(#loc2)
         %6004 = tensor.extract_slice %5995[%5994, 0, 0, 0] [1, 2, 2, 32] [1, 1, 1, 1] : tensor<2x2x2x32xf32> to tensor<2x2x32xf32> loc(#loc2)
-        %6005 = linalg.fill ins(%5993 : f32) outs(%6004 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc2)
+        %6005 = linalg.fill ins(%5991 : f32) outs(%6004 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc2)
         %6006 = tensor.extract_slice %6005[0, 0, 0] [2, 2, 32] [1, 1, 1] : tensor<2x2x32xf32> to tensor<2x2x32xf32> loc(#loc2)
-        %6007 = linalg.fill ins(%5992 : f32) outs(%6006 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc2)
+        %6007 = linalg.fill ins(%5990 : f32) outs(%6006 : tensor<2x2x32xf32>) -> tensor<2x2x32xf32> loc(#loc2)
         %6013 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d3, d0, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%6003, %6002 : tensor<2x2x?xf32>, tensor<?x2x32xf32>) outs(%6007 : tensor<2x2x32xf32>) attrs = {compilation_info = #iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<distribution = [0, 0, 0, 0]>, translation_info = #iree_codegen.translation_info<pipeline = #iree_codegen.vmvx_pipeline>>} {
   ^bb0(%6008: f32 loc(#loc2), %6009: f32 loc(#loc2), %6010: f32 loc(#loc2)):
           %6011 = arith.mulf %6008, %6009 : f32 loc(#loc2)

@@ -69,6 +69,9 @@ pub(super) struct Plan<'t> {
     jammed: BTreeSet<Value>,
 }
 
+/// A value that iterations of the jammed loop share: its name, that of the array of its elements, and their type.
+type Shared = (TokenStream, Ident, TokenStream);
+
 impl Writer<'_, '_, '_> {
     fn density(&self, strips: &Strips) -> Density {
         let of_view = |view: &usize| match self.nest.views[*view].index.constant_stride(strips.lanes) {
@@ -93,9 +96,7 @@ impl Writer<'_, '_, '_> {
         }
         self.pass_gathers(&mut passed);
         let counts = strips.reductions.iter().map(|at| count(*at));
-        counts
-            .chain(strips.outer.iter().copied().filter(|at| Some(*at) != strips.jammed).map(index))
-            .for_each(|name| passed.push_variable(name, quote!(usize)));
+        counts.chain(strips.around().map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
@@ -108,7 +109,7 @@ impl Writer<'_, '_, '_> {
             jammed,
         );
         let mut loops = quote!(support::strips!(#lanes, strip(#(#arguments),*), #widths););
-        for at in strips.outer.iter().copied().rev().filter(|at| Some(*at) != strips.jammed) {
+        for at in strips.around().rev() {
             let (index, count) = (index(at), count(at));
             loops = quote!(for #index in 0..#count { #loops });
         }
@@ -247,13 +248,17 @@ impl Writer<'_, '_, '_> {
 
     /// One iteration of the reductions for all strips.
     pub(super) fn iteration(&self, plan: &Plan<'_>) -> Result<TokenStream> {
-        let shared = match plan.strips.jammed {
-            None => TokenStream::new(),
-            Some(_) => self.shared_work(plan)?,
+        let (values, shared) = match plan.strips.jammed {
+            None => (Vec::new(), TokenStream::new()),
+            Some(_) => {
+                let values = self.shared_values(plan);
+                let shared = self.shared_work(plan, &values)?;
+                (values, shared)
+            }
         };
         let mut copies = TokenStream::new();
         for copy in self.copies(plan) {
-            let work = self.work_of_copy(plan, copy)?;
+            let work = self.work_of_copy(plan, copy, &values)?;
             copies.extend(if copy.is_some() { quote!({ #work }) } else { work });
         }
         Ok(quote! {
@@ -279,16 +284,15 @@ impl Writer<'_, '_, '_> {
     }
 
     /// What the iterations of the jammed loop share, with arrays of the elements that they read.
-    fn shared_work(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+    fn shared_work(&self, plan: &Plan<'_>, values: &[Shared]) -> Result<TokenStream> {
         let (before, within) = self.work(plan, &mut Tile::default(), false)?;
-        let values = self.shared_values(plan);
         let arrays = values.iter().map(|(_, array, ty)| quote!(let mut #array: [#ty; L] = [Default::default(); L];));
         let stores = values.iter().map(|(name, array, _)| quote!(#array[lane] = #name;));
         Ok(quote!(#before #(#arrays)* for lane in 0..L { #within #(#stores)* }))
     }
 
     /// The values of shared work that iterations of the jammed loop read and that differ between lanes, with their arrays and types.
-    fn shared_values(&self, plan: &Plan<'_>) -> Vec<(TokenStream, Ident, TokenStream)> {
+    fn shared_values(&self, plan: &Plan<'_>) -> Vec<Shared> {
         let function = self.emitter.body.function;
         let mut read = BTreeSet::new();
         for (block, position) in self.live_instructions(plan.strips) {
@@ -314,7 +318,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The work of an iteration of the jammed loop.
-    fn work_of_copy(&self, plan: &Plan<'_>, copy: Option<u64>) -> Result<TokenStream> {
+    fn work_of_copy(&self, plan: &Plan<'_>, copy: Option<u64>, shared: &[Shared]) -> Result<TokenStream> {
         let mut tile = Tile::default();
         let mut lanes = Vec::new();
         for (at, view) in plan.strips.stores.iter().enumerate() {
@@ -324,10 +328,6 @@ impl Writer<'_, '_, '_> {
         }
         let (before, within) = self.work(plan, &mut tile, true)?;
         let index = self.index_of_copy(plan, copy);
-        let shared = match copy {
-            None => Vec::new(),
-            Some(_) => self.shared_values(plan),
-        };
         let shared = shared.iter().map(|(name, array, _)| quote!(let #name = #array[lane];));
         let Some(lanes) = lanes.first() else { return Err(Error::internal("strips without a store")) };
         let each = quote!(for (lane, accumulator) in #lanes.iter_mut().enumerate() { #(#shared)* #within });

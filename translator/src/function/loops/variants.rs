@@ -22,19 +22,14 @@ impl Writer<'_, '_, '_> {
     fn is_divided(&self, strips: &Strips) -> bool {
         let reads_index =
             |at: usize| self.nest.loops[at].inductions.iter().any(|each| self.scheduled.reads(each.parameter));
-        let mut divided = Self::outer(strips).peekable();
+        let mut divided = strips.around().peekable();
         self.nest.iterations() >= DIVIDED && divided.peek().is_some() && !divided.any(reads_index)
-    }
-
-    /// The loops around strips that are not jammed.
-    fn outer(strips: &Strips) -> impl Iterator<Item = usize> + '_ {
-        strips.outer.iter().copied().filter(|at| Some(*at) != strips.jammed)
     }
 
     /// Emits variants of iterations, those of the loops around strips and of these, and the call of one.
     pub(super) fn with_variants(&self, strips: &Strips, iterations: TokenStream) -> TokenStream {
         let plan = self.plan(strips);
-        let divided: Vec<usize> = if self.is_divided(strips) { Self::outer(strips).collect() } else { Vec::new() };
+        let divided: Vec<usize> = if self.is_divided(strips) { strips.around().collect() } else { Vec::new() };
         let mut fields = Passed::default();
         let (mut counts, mut grids) = (TokenStream::new(), TokenStream::new());
         for view in &plan.views {

@@ -97,6 +97,11 @@ impl Strips {
         Ok(strips)
     }
 
+    /// The loops of `outer` that run around strips: all but the jammed one.
+    pub fn around(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.outer.iter().copied().filter(|at| Some(*at) != self.jammed)
+    }
+
     /// Finds the loop that is jammed: reductions load elements that do not depend on it.
     fn jammed_of(&self, nest: &Nest) -> Option<usize> {
         if self.stores.len() != 1 || !nest.divisions.is_empty() || !nest.gathers.is_empty() {
