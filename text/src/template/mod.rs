@@ -17,7 +17,7 @@ use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, State, Value, context};
 
 use crate::folder::{self, Object};
-use crate::{metadata, shown};
+use crate::{HAS_THREADS, metadata, shown};
 
 const TEMPLATE_KEY: &str = "tokenizer.chat_template";
 /// The file of a folder's template, or the key of that in `tokenizer_config.json`.
@@ -45,8 +45,7 @@ const STACK_PER_BYTE: u64 = 4_000;
 const MAXIMUM_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a format of `strftime_now`.
 const MAXIMUM_FORMAT: usize = 256;
-const HAS_THREADS: bool = cfg!(any(not(target_family = "wasm"), target_feature = "atomics"));
-/// Whether [`SystemTime::now`] returns. It panics where there is no clock.
+/// Whether the system has a clock. [`SystemTime::now`] panics without one.
 const HAS_CLOCK: bool = cfg!(not(all(target_family = "wasm", target_os = "unknown")));
 
 /// A message of a conversation.
