@@ -1,5 +1,6 @@
-// Talks with the model in headless Chromium, and compares the answers with a file of the native program's: `node test.mjs [SCREENSHOT.png
-// [ANSWERS.json]]`, by default those of the test's model. Needs `npm install`, and Chromium as `chromium` or $CHROMIUM.
+// Talks with the model in headless Chromium, and compares the answers with those of the native program, which `tests/answers.rs` writes:
+// `node test.mjs [SCREENSHOT.png [ANSWERS.json]]`, by default those of the test's model. Needs `npm install`, and Chromium as `chromium`
+// or $CHROMIUM.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -21,31 +22,54 @@ try {
   await page.setViewport({ width: 800, height: 700 });
   const errors = [];
   page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   await page.goto(`http://127.0.0.1:${server.address().port}/`);
   const text = (selector) => page.$eval(selector, (element) => element.textContent.trim());
   const reach = (state) => page.waitForSelector(`body[data-state=${state}]`);
   const messages = () => page.$$eval("#messages li", (items) => items.map((item) => item.textContent));
   const set = (id, value) => page.$eval(`#${id}`, (element, value) => (element.value = value), value);
-  const begin = async ({ question, temperature, limit, seed }) => {
-    await Promise.all(Object.entries({ question, temperature, limit, seed }).map(([id, value]) => set(id, value)));
+  const fill = ({ question, temperature, limit, seed }) =>
+    Promise.all(Object.entries({ question, temperature, limit, seed }).map(([id, value]) => set(id, value)));
+  const answer = async (row) => {
+    await fill(row);
     await page.click("#ask");
-  };
-  const load = async () => {
-    await page.click("#beside");
-    await page.waitForSelector("body:not([data-state=loading])");
-    assert.deepEqual([await text("#error"), await page.$eval("body", (body) => body.dataset.state)], ["", "ready"]);
-  };
-
-  await load();
-  const rows = JSON.parse(await readFile(answers, "utf8"));
-  for (const row of rows) {
-    await begin(row);
     await reach("ready");
     assert.equal(await text("#error"), "");
-    assert.equal((await messages()).at(-1), row.answer);
-    console.log(`'${row.question}': ${await text("#status")}`);
+    const status = await text("#status");
+    assert.deepEqual([(await messages()).at(-1), Number.parseInt(status)], [row.answer, row.tokens]);
+    return status;
+  };
+
+  // A file that is no model is an error, and another one can be loaded.
+  await (await page.$("#file")).uploadFile(fileURLToPath(import.meta.url));
+  await page.waitForFunction(() => document.getElementById("error").textContent !== "");
+  assert.match(await text("#error"), /^INVALID_ARGUMENT/);
+  assert.equal(await page.$eval("body", (body) => body.dataset.state), "empty");
+  await page.click("#beside");
+  await reach("ready");
+
+  const conversations = JSON.parse(await readFile(answers, "utf8"));
+  for (const rows of conversations) {
+    await page.click("#forget");
+    assert.deepEqual(await messages(), []);
+    for (const row of rows) console.log(`'${row.question}': ${await answer(row)}`);
+    assert.equal((await messages()).length, 2 * rows.length);
   }
   if (screenshot) await page.screenshot({ path: screenshot });
+
+  // An answer can be stopped, and the next conversation does not depend on it.
+  const [[first]] = conversations;
+  await page.click("#forget");
+  await fill({ ...first, limit: 100_000 });
+  await page.evaluate(() => {
+    document.getElementById("ask").click();
+    document.getElementById("stop").click();
+  });
+  await reach("ready");
+  assert.match(await text("#status"), /; stopped$/);
+  await page.click("#forget");
+  await answer(first);
+  assert.deepEqual(errors, []);
 } finally {
   await browser.close();
   server.close();

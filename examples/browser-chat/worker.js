@@ -1,6 +1,8 @@
 // The worker: loads the program and the model's file, and generates answers. Its messages to the page have the types of `receivers` in page.js.
 
 const ENDS = [null, "end", "length", "context"];
+/** Bytes of the longest input: allocations of Rust are smaller than half of the 32-bit address space. */
+const LONGEST = 2 ** 31 - 1;
 
 const random = () => crypto.getRandomValues(new Uint32Array(1))[0];
 const imports = { page: { now: () => performance.timeOrigin + performance.now(), random } };
@@ -26,7 +28,7 @@ function checked(result) {
 
 /** Memory of the program for an input. It is valid until the next call, which may move the program's memory. */
 function input(length) {
-  const address = exports.input(length) >>> 0;
+  const address = length <= LONGEST ? exports.input(length) >>> 0 : 0;
   if (address === 0) throw new Error(`there is no memory for ${length} bytes`);
   return new Uint8Array(exports.memory.buffer, address, length);
 }
