@@ -1,11 +1,11 @@
-// The page: questions go to the worker, which has the model, and the answers come from it in parts.
+// The page: sends questions to the worker, which runs the model, and shows the parts of its answers.
 
 const element = (id) => document.getElementById(id);
 let worker;
 
 const ENDS = { length: "cut at the most tokens", context: "the context is full: begin a new conversation", stopped: "stopped" };
 
-/** What one may do: nothing before the model is loaded ("empty") and while it is ("loading"), ask ("ready"), or stop ("answering"). */
+/** Enables the controls of a state: "empty" before a model is loaded, "loading", "ready" for a question, "answering". */
 function setState(state) {
   for (const id of ["file", "beside"]) element(id).disabled = state === "loading" || state === "answering";
   for (const id of ["question", "ask", "forget"]) element(id).disabled = state !== "ready";

@@ -14,7 +14,7 @@ let isStopped = false;
 
 const send = (type, fields = {}) => postMessage({ type, ...fields });
 
-/** The text that a call has left. */
+/** Returns the output of the last call. */
 function output() {
   const bytes = new Uint8Array(exports.memory.buffer, exports.output(), exports.output_length());
   return new TextDecoder().decode(bytes);
@@ -26,14 +26,14 @@ function checked(result) {
   return result;
 }
 
-/** Memory of the program for an input. It is valid until the next call, which may move the program's memory. */
+/** Returns memory of the program for an input. It is valid until the next call, which may move the program's memory. */
 function input(length) {
   const address = length <= LONGEST ? exports.input(length) >>> 0 : 0;
   if (address === 0) throw new Error(`there is no memory for ${length} bytes`);
   return new Uint8Array(exports.memory.buffer, address, length);
 }
 
-/** Loads a file in parts, straight to the program's memory, where its weights stay. */
+/** Copies a file, part by part, to the program's memory, where its weights are used. */
 async function load(source) {
   exports = await program;
   let file = source;
@@ -55,8 +55,8 @@ async function load(source) {
   send("loaded");
 }
 
-/** Lets messages of the page arrive. Timers wait for milliseconds, and messages do not. */
-function others() {
+/** Yields to messages of the page. A timer would add milliseconds to each token; a message does not. */
+function yieldToMessages() {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
@@ -67,7 +67,7 @@ function others() {
   });
 }
 
-/** Generates an answer. The time is that of the tokens behind the first one, before which the question is read. */
+/** Generates an answer. The time starts at the first token: before it, the question is read. */
 async function ask({ question, temperature, limit, seed = random() }) {
   isStopped = false;
   const bytes = new TextEncoder().encode(question);
@@ -79,7 +79,7 @@ async function ask({ question, temperature, limit, seed = random() }) {
     if (exports.written() > 0) start ||= performance.now();
     const text = output();
     if (text) send("text", { text });
-    await others();
+    await yieldToMessages();
   }
   const seconds = (performance.now() - start) / 1000;
   if (!end) checked(exports.stop());
@@ -93,7 +93,7 @@ onmessage = async ({ data }) => {
     else if (data.forget) checked(exports.forget());
     else await ask(data.ask);
   } catch (error) {
-    // A call that traps or exceeds the stack has left the program in the middle of its work.
+    // After a trap or a stack overflow, the program's state is inconsistent.
     const isUsable = isLoaded && !(error instanceof WebAssembly.RuntimeError || error instanceof RangeError);
     send("error", { message: error.message, isUsable });
   }

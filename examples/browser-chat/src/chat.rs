@@ -18,22 +18,23 @@ use crate::model::TranslatedModel;
 #[derive(Debug)]
 pub struct Chat {
     model: TranslatedModel,
-    /// Never freed, so that an answer that is not complete can be kept beside it: a page has one model.
+    /// Leaked, because `answer` borrows it. A program loads one model.
     tokenizer: &'static Tokenizer,
     template: ChatTemplate,
     conversation: Conversation,
     messages: Vec<Message>,
+    /// The answer that is being generated.
     answer: Option<Answer<'static, Sampler>>,
-    /// The text of the answer so far.
+    /// The text of `answer` so far.
     text: String,
 }
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whole characters; empty while the question is read, and for tokens that are parts of characters.
+    /// Whole characters. Empty while the question is read, and for a token that ends within a character.
     pub text: String,
-    /// Tokens that were generated so far, with the one that ends the text.
+    /// The number of tokens that were generated so far, with the one that ends the text.
     pub written: usize,
     /// Why the answer ended, if it did.
     pub finish: Option<Finish>,
@@ -60,10 +61,11 @@ impl Chat {
         })
     }
 
-    /// Begins an answer of at most `limit` tokens, behind the end of another one.
+    /// Begins an answer of at most `limit` tokens. Ends the previous one.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if the conversation exceeds the model's context; errors of the chat template. The question is forgotten then.
+    /// INVALID_ARGUMENT if the conversation exceeds the model's context; errors of the chat template. An error removes the question from the
+    /// conversation.
     pub fn ask(&mut self, question: &str, options: SamplerOptions, limit: usize) -> Result<()> {
         self.stop();
         self.messages.push(Message::new("user", question));
@@ -93,23 +95,27 @@ impl Chat {
     /// Reads a part of the question, or generates a token of the answer.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if there is no answer that is not complete; errors of the model, which end the answer.
+    /// FAILED_PRECONDITION if every question is answered; errors of the model, which end the answer.
     pub fn advance(&mut self) -> Result<Part> {
-        let none = || Error::failed_precondition("there is no question without an answer");
-        let mut answer = self.answer.take().ok_or_else(none)?;
+        let part = self.step();
+        if part.as_ref().map_or(true, |part| part.finish.is_some()) {
+            self.stop();
+        }
+        part
+    }
+
+    fn step(&mut self) -> Result<Part> {
+        let none = || Error::failed_precondition("every question is answered: ask another one");
+        let answer = self.answer.as_mut().ok_or_else(none)?;
         let position = self.conversation.tokens().len();
         let logits = self.model.logits(self.conversation.slot(), answer.pending(&self.conversation), position)?;
         let text = answer.advance(&mut self.conversation, logits)?;
         self.text.push_str(&text);
         let (written, finish) = (answer.generated().written, answer.finish().map(|generated| generated.finish));
-        self.answer = Some(answer);
-        if finish.is_some() {
-            self.stop();
-        }
         Ok(Part { text, written, finish })
     }
 
-    /// Ends the answer. What there is of it stays in the conversation.
+    /// Ends the answer. Its text so far stays in the conversation.
     pub fn stop(&mut self) {
         if self.answer.take().is_some() {
             self.messages.push(Message::new("assistant", core::mem::take(&mut self.text)));

@@ -1,5 +1,5 @@
 //! A conversation with a language model in a browser: the model is translated by the build script, and its weights are those of a GGUF file that
-//! the page reads. [`Chat`] runs natively, too, where the test compares its answers.
+//! the page reads. [`Chat`] runs natively, too: a test compares the answers of both.
 
 mod chat;
 mod model;

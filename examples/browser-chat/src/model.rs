@@ -10,21 +10,21 @@ use incarnate_gguf::SCOPE;
 use incarnate_text::LanguageModel;
 
 /// The output of the build script.
-mod translated {
-    include!(concat!(env!("OUT_DIR"), "/translated.rs"));
+mod language_model {
+    include!(concat!(env!("OUT_DIR"), "/language_model.rs"));
 }
 
-/// What language models import.
+/// The native modules that language models import.
 const NATIVES: &[Native] = &[natives::direct::HAL, natives::direct::IO_PARAMETERS];
 /// The attribute of functions that states the number of positions.
 const CONTEXT: &str = "incarnate.context";
-/// The only conversation's.
+/// The slot of the only conversation.
 const SLOT: i32 = 0;
 
 /// The model, with the keys and values of one conversation.
 #[derive(Debug)]
 pub(crate) struct TranslatedModel {
-    module: translated::Module,
+    module: language_model::Module,
     context: usize,
     logits: Vec<f32>,
 }
@@ -40,7 +40,7 @@ impl TranslatedModel {
         // With this name alone, no other device is linked.
         let device = Device::create("local-sync")?;
         let builder = SessionBuilder::with_natives(NATIVES).shared_device(device);
-        let module = translated::Module::load_with(builder.parameters(ScopedIndex::new(SCOPE, weights)))?;
+        let module = language_model::Module::load_with(builder.parameters(ScopedIndex::new(SCOPE, weights)))?;
         let decode = module.session().function("decode")?;
         let context = decode.vm_function().attribute(CONTEXT).and_then(|text| text.parse().ok());
         let context = context.ok_or_else(|| Error::not_found(format!("@decode does not state its {CONTEXT}")))?;

@@ -1,4 +1,4 @@
-//! What the worker of the page calls: the exports of the WebAssembly program, which is `worker.js`'s only interface to it.
+//! The exports of the WebAssembly program, which `worker.js` calls.
 //!
 //! The worker writes a file or a question to [`input`], and reads a text or the message of an error at [`output`].
 #![allow(unsafe_code, reason = "the names of exported and imported functions, and the memory that getrandom passes")]
@@ -31,14 +31,15 @@ struct State {
     input: Input,
     chat: Option<Chat>,
     output: String,
-    /// Tokens of the answer.
+    /// The number of tokens of the answer.
     written: usize,
 }
 
-/// Bytes of the worker.
+/// The bytes that the worker writes.
 #[derive(Debug, Default)]
 struct Input {
     storage: Vec<u8>,
+    /// The index of the first byte, whose address is a multiple of [`ALIGNMENT`].
     start: usize,
 }
 
@@ -58,8 +59,8 @@ impl State {
     }
 }
 
-/// Calls a function with the state. The output is empty afterwards, or what the function writes, or the message of its error.
-fn with(function: impl FnOnce(&mut State) -> Result<i32>) -> i32 {
+/// Calls a function with the state and an empty output. After an error, the output is its message.
+fn with_state(function: impl FnOnce(&mut State) -> Result<i32>) -> i32 {
     STATE.with_borrow_mut(|state| {
         state.output.clear();
         function(state).unwrap_or_else(|error| {
@@ -95,7 +96,7 @@ pub(crate) extern "C" fn input(length: usize) -> usize {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn load() -> i32 {
     clock::set(since_epoch);
-    with(|state| {
+    with_state(|state| {
         let file = Contents::external(core::mem::take(&mut state.input));
         state.chat = Some(Chat::load(file, || UNIX_EPOCH + since_epoch())?);
         Ok(0)
@@ -105,7 +106,7 @@ pub(crate) extern "C" fn load() -> i32 {
 /// Begins the answer to the input, a question in UTF-8. Returns 0, or [`FAILED`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ask(temperature: f32, limit: usize, seed: u32) -> i32 {
-    with(|state| {
+    with_state(|state| {
         let input = core::mem::take(&mut state.input);
         let question = String::from_utf8_lossy(input.as_ref());
         let options = SamplerOptions { temperature, seed: seed.into(), ..SamplerOptions::default() };
@@ -118,7 +119,7 @@ pub(crate) extern "C" fn ask(temperature: f32, limit: usize, seed: u32) -> i32 {
 /// tokens as were allowed, 3 if the context is full, or [`FAILED`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn advance() -> i32 {
-    with(|state| {
+    with_state(|state| {
         let part = state.chat()?.advance()?;
         (state.output, state.written) = (part.text, part.written);
         Ok(match part.finish {
@@ -139,13 +140,13 @@ pub(crate) extern "C" fn written() -> usize {
 /// Ends the answer. Returns 0, or [`FAILED`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn stop() -> i32 {
-    with(|state| state.chat().map(Chat::stop).map(|()| 0))
+    with_state(|state| state.chat().map(Chat::stop).map(|()| 0))
 }
 
 /// Begins another conversation. Returns 0, or [`FAILED`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn forget() -> i32 {
-    with(|state| state.chat().map(Chat::forget).map(|()| 0))
+    with_state(|state| state.chat().map(Chat::forget).map(|()| 0))
 }
 
 /// Returns the address of the output, which stays until the next call of another function.
