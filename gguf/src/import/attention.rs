@@ -116,22 +116,25 @@ impl Attended<'_> {
         b.insert_slice(rows, cached, &offsets, &sizes, &ones, &UNIT)
     }
 
-    /// Positions of a slot: `[positions, heads, size]`.
+    /// Positions of a slot: `[positions, heads, size]`, or without the dimension of heads, of which there is one.
     pub(super) fn slice(
         &self,
         b: &mut Builder,
         (cached, part): (Value, Part),
         slot: Value,
         range: (Extent, Extent),
+        is_without_heads: bool,
     ) -> Value {
         let (offsets, sizes, ones) = self.cache.slice(slot, (self.layer, part), range);
-        b.extract_slice(cached, &offsets, &sizes, &ones, &UNIT)
+        let mut dropped = UNIT.to_vec();
+        dropped.extend(is_without_heads.then_some(4));
+        b.extract_slice(cached, &offsets, &sizes, &ones, &dropped)
     }
 
     /// The rows of a slot up to those of the call: `[positions, heads, size]`.
     fn rows(&self, b: &mut Builder, place: &Place, of: (Value, Part)) -> Value {
         let [first, count] = place.attended(self.local(place));
-        self.slice(b, of, place.slot, (first, count))
+        self.slice(b, of, place.slot, (first, count), false)
     }
 }
 
@@ -176,57 +179,128 @@ pub(super) fn attend(
     let (rows, size) = (b.extents(queries)[0], Extent::Constant(config.head_size));
     let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
     let [_, count] = place.attended(keys.local(place));
+    let layout = Layout::of(rows);
     let extents = [groups, shared, rows, count];
-    let scores = scores(b, config, place, (queries, cached), keys, &extents);
-    let weights = b.softmax(scores, 3, &extents);
+    let scores = scores(b, config, place, (queries, cached), (keys, layout), extents);
+    let weights = layout.softmax(b, scores, extents);
     let sums = [rows, groups, shared, Extent::Constant(config.head_size)];
     let zero = b.float(0.0, Element::F32);
     let attended = b.dispatch(&sums, |b| {
         let values = keys.rows(b, place, (cached, Part::Values));
         let initial = b.fill(zero, &sums);
         // Loops: rows, groups, heads of a group, elements; positions.
-        let maps = [Map::of(5, &[1, 2, 0, 4]), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
+        let maps = [Map::of(5, &layout.place([1, 2, 0, 4])), Map::of(5, &[4, 1, 3]), Map::of(5, &[0, 1, 2, 3])];
         b.generic_single(&[weights, values], initial, &maps, &LOOPS, multiply_add)
     });
     b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
 }
 
-/// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none.
+/// The order of the dimensions of scores. Sums over positions are in order, so that vectors are those of another dimension, which is the
+/// last one.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    /// Positions, and the heads of one row.
+    Heads,
+    /// Groups of heads, heads of a group, positions, rows.
+    Rows,
+}
+
+impl Layout {
+    fn of(rows: Extent) -> Layout {
+        match rows {
+            Extent::Constant(_) => Layout::Heads,
+            Extent::Value(_) => Layout::Rows,
+        }
+    }
+
+    /// Brings values for groups, heads of a group, rows and positions into the order of the dimensions.
+    fn place<T>(self, [groups, shared, rows, positions]: [T; 4]) -> [T; 4] {
+        match self {
+            Layout::Heads => [positions, groups, shared, rows],
+            Layout::Rows => [groups, shared, positions, rows],
+        }
+    }
+
+    /// The weights of positions: the shares of their exponentials in the sum of all. `extents` are those of groups, heads of a group, rows and
+    /// positions.
+    fn softmax(self, b: &mut Builder, scores: Value, extents: [Extent; 4]) -> Value {
+        let all = self.place(extents);
+        match self {
+            Layout::Heads => {
+                let heads = [vec![0], vec![1, 2, 3]];
+                let scores = b.collapse_shape(scores, &heads);
+                let extents = b.extents(scores);
+                let weights = b.softmax(scores, 0, &extents);
+                b.expand_shape(weights, &heads, &all)
+            }
+            Layout::Rows => b.softmax(scores, 2, &all),
+        }
+    }
+}
+
+/// The products of queries and keys, scaled; keys behind a row's position, or before its window, have none. `extents` are those of groups,
+/// heads of a group, rows and positions.
 fn scores(
     b: &mut Builder,
     config: &Config,
     place: &Place,
     (queries, cached): (Value, Value),
-    keys: &Attended<'_>,
-    extents: &[Extent; 4],
+    (keys, layout): (&Attended<'_>, Layout),
+    extents: [Extent; 4],
 ) -> Value {
     let zero = b.float(0.0, Element::F32);
+    let local = keys.local(place);
+    // The positions are tensors, as a loop over several dimensions of tensors may become one, whose index only addresses elements.
+    let own = positions(b, place.first.into(), extents[2]);
+    let attended = positions(b, place.attended(local)[0], extents[3]);
+    let results = layout.place(extents);
+    b.dispatch(&results, |b| {
+        let keys = keys.rows(b, place, (cached, Part::Keys));
+        // Loops: groups, heads of a group, rows, positions; elements. The columns of the product are positions where there is one row.
+        let (sizes, dimensions) = match layout {
+            Layout::Heads => (extents, [0, 1, 2, 3]),
+            Layout::Rows => (results, layout.place([0, 1, 2, 3])),
+        };
+        let initial = b.fill(zero, &sizes);
+        let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &dimensions)];
+        let scores = b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add);
+        let empty = b.empty(&results, Element::F32);
+        let maps =
+            [Map::of(4, &dimensions), Map::of(4, &[2]), Map::of(4, &[3]), Map::of(4, &layout.place([0, 1, 2, 3]))];
+        let inputs = [scores, own, attended];
+        b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, x| {
+            masked(b, config, local, x[0], [x[1], x[2]])
+        })
+    })
+}
+
+/// Positions from the first one on: `[count] i32`.
+fn positions(b: &mut Builder, first: Extent, count: Extent) -> Value {
+    let first = match first {
+        Extent::Constant(first) => b.index(first),
+        Extent::Value(first) => first,
+    };
+    let empty = b.empty(&[count], Element::I32);
+    b.generic_single(&[], empty, &[Map::identity(1)], &[Iterator::Parallel], |b, _| {
+        let index = b.iteration(0);
+        let position = b.addi(first, index);
+        b.index_cast(position, Element::I32)
+    })
+}
+
+/// A score, scaled; none where a row with a position of its own does not attend to another one.
+fn masked(b: &mut Builder, config: &Config, local: Option<Local>, score: Value, [own, position]: [Value; 2]) -> Value {
     let scale = b.float(config.attention_scale, Element::F32);
     let least = b.float(f64::NEG_INFINITY, Element::F32);
-    let local = keys.local(place);
-    let scores = b.dispatch(extents, |b| {
-        let keys = keys.rows(b, place, (cached, Part::Keys));
-        let initial = b.fill(zero, extents);
-        // Loops: groups, heads of a group, rows, positions; elements.
-        let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &[0, 1, 2, 3])];
-        b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add)
-    });
-    let empty = b.empty(extents, Element::F32);
-    let maps = [Map::identity(4), Map::identity(4)];
-    b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 4], |b, x| {
-        let (row, position) = (b.iteration(2), b.iteration(3));
-        let own = b.addi(place.first, row);
-        let is_visible = match local {
-            None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
-            Some(local) => {
-                let position = b.addi(local.start, position);
-                let (before, window) = (b.subi(own, position), b.index(local.window));
-                // Positions behind the row's are before it by less than nothing.
-                b.cmpi(IntPredicate::UnsignedLess, before, window)
-            }
-        };
-        let scaled = b.mulf(x[0], scale);
-        let scaled = soft_capped(b, scaled, config.score_cap);
-        b.select(is_visible, scaled, least)
-    })
+    let is_visible = match local {
+        None => b.cmpi(IntPredicate::SignedLessEqual, position, own),
+        Some(local) => {
+            let (before, window) = (b.subi(own, position), b.int(local.window, Element::I32));
+            // Positions behind the row's are before it by less than nothing.
+            b.cmpi(IntPredicate::UnsignedLess, before, window)
+        }
+    };
+    let scaled = b.mulf(score, scale);
+    let scaled = soft_capped(b, scaled, config.score_cap);
+    b.select(is_visible, scaled, least)
 }

@@ -9,9 +9,6 @@ use super::config::Config;
 use super::norm::soft_capped;
 use super::product::multiply_add;
 
-/// The loops of the products of a row, the last of which sums.
-const LOOPS: [Iterator; 4] = [Iterator::Parallel, Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
-
 /// Where the rows of a batch are in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
@@ -101,58 +98,72 @@ impl Batch {
             }
         }
         keys.store(b, cached);
-        let rows = i64::try_from(self.places.len()).unwrap_or(i64::MAX);
-        let [rows, groups, size] = [rows, config.key_heads, config.head_size].map(Extent::Constant);
-        let shared = Extent::Constant(config.heads / config.key_heads);
-        let queries = b.expand_shape(queries, &[vec![0], vec![1, 2], vec![3]], &[rows, groups, shared, size]);
-        let ranges = *self.ranges(keys);
-        let extents = [rows, groups, shared, ranges.greatest.into()];
-        let scores = self.scores(b, (config, &ranges), (queries, cached), keys, &extents);
-        let weights = b.softmax(scores, 3, &extents);
-        let results = [rows, groups, shared, size];
+        let (heads, ranges) = (Heads::of(config), *self.ranges(keys));
+        let (rows, size) = (self.count(), Extent::Constant(config.head_size));
+        let queries = b.collapse_shape(queries, &[vec![0], vec![1, 2]]);
+        let queries = heads.expand(b, queries, &[rows], &[size]);
+        let scores = self.scores(b, (config, &heads, &ranges), (queries, cached), keys);
+        let weights = self.weights(b, &heads, scores, ranges.greatest.into());
         let body = |b: &mut Builder, row: Value| {
-            let (values, count) = self.rows(b, (keys, &ranges), (cached, Part::Values), row);
-            let weights = slice_of_row(b, weights, row, &[groups, shared, count]);
-            // Loops: groups, heads of a group, elements; positions.
-            let maps = [Map::of(4, &[0, 1, 3]), Map::of(4, &[3, 0, 2]), Map::of(4, &[0, 1, 2])];
-            ([weights, values], maps, [groups, shared, size])
+            let (values, count) = self.rows(b, (keys, &heads, &ranges), (cached, Part::Values), row);
+            let weights = slice(b, weights, (1, row), &heads.with(&[count], &[]));
+            // Loops: those of heads, elements; positions.
+            let (element, position) = (heads.count(), heads.count() + 1);
+            let maps = [heads.map(&[position], &[]), heads.map_of_keys(position, element), heads.map(&[], &[element])];
+            ([weights, values], maps, heads.with(&[], &[size]))
         };
-        let attended = self.of_rows(b, &results, 0.0, body, |_, sums| sums);
-        b.collapse_shape(attended, &[vec![0], vec![1, 2, 3]])
+        let attended = self.of_rows(b, (&heads, size), 0.0, body, |_, sums| sums);
+        b.collapse_shape(attended, &[vec![0], (1..heads.count() + 2).collect()])
     }
 
-    /// The products of queries and keys `[rows, groups, heads of a group, positions]`, scaled; positions behind those of a row have none.
+    /// The number of rows.
+    fn count(&self) -> Extent {
+        Extent::Constant(i64::try_from(self.places.len()).unwrap_or(i64::MAX))
+    }
+
+    /// The products of queries and keys `[rows, heads, positions]`, scaled; positions behind those of a row have none.
     fn scores(
         &self,
         b: &mut Builder,
-        (config, ranges): (&Config, &Ranges),
+        (config, heads, ranges): (&Config, &Heads, &Ranges),
         (queries, cached): (Value, Value),
         keys: &Attended<'_>,
-        extents: &[Extent; 4],
     ) -> Value {
-        let [_, groups, shared, _] = *extents;
         let size = Extent::Constant(config.head_size);
         let body = |b: &mut Builder, row: Value| {
-            let (keys, count) = self.rows(b, (keys, ranges), (cached, Part::Keys), row);
-            let queries = slice_of_row(b, queries, row, &[groups, shared, size]);
-            // Loops: groups, heads of a group, positions; elements.
-            let maps = [Map::of(4, &[0, 1, 3]), Map::of(4, &[2, 0, 3]), Map::of(4, &[0, 1, 2])];
-            ([queries, keys], maps, [groups, shared, count])
+            let (keys, count) = self.rows(b, (keys, heads, ranges), (cached, Part::Keys), row);
+            let queries = slice(b, queries, (0, row), &heads.with(&[], &[size]));
+            // Loops: those of heads, positions; elements.
+            let (position, element) = (heads.count(), heads.count() + 1);
+            let maps = [heads.map(&[], &[element]), heads.map_of_keys(position, element), heads.map(&[], &[position])];
+            ([queries, keys], maps, heads.with(&[], &[count]))
         };
-        self.of_rows(b, extents, f64::NEG_INFINITY, body, |b, sums| {
+        self.of_rows(b, (heads, ranges.greatest.into()), f64::NEG_INFINITY, body, |b, sums| {
             let scale = b.float(config.attention_scale, Element::F32);
-            b.whole_generic((&[], sums), &[Map::identity(3)], &[Iterator::Parallel; 3], false, |b, x| {
+            let rank = b.rank(sums);
+            b.whole_generic((&[], sums), &[Map::identity(rank)], &vec![Iterator::Parallel; rank], false, |b, x| {
                 let scaled = b.mulf(x[0], scale);
                 soft_capped(b, scaled, config.score_cap)
             })
         })
     }
 
-    /// A part of a row's slot: `[positions, heads, size]`, and the number of positions.
+    /// The weights of positions `[positions, rows, heads]`: the shares of the exponentials of scores in the sum of all.
+    fn weights(&self, b: &mut Builder, heads: &Heads, scores: Value, positions: Extent) -> Value {
+        let scores = b.collapse_shape(scores, &[(0..=heads.count()).collect(), vec![heads.count() + 1]]);
+        let columns = b.extents(scores)[0];
+        let empty = b.empty(&[positions, columns], Element::F32);
+        let maps = [Map::of(2, &[1, 0]), Map::identity(2)];
+        let transposed = b.generic_single(&[scores], empty, &maps, &[Iterator::Parallel; 2], |_, x| x[0]);
+        let weights = b.softmax(transposed, 0, &[positions, columns]);
+        heads.expand(b, weights, &[positions, self.count()], &[])
+    }
+
+    /// A part of a row's slot: `[positions, heads of keys, size]`, and the number of positions.
     fn rows(
         &self,
         b: &mut Builder,
-        (keys, ranges): (&Attended<'_>, &Ranges),
+        (keys, heads, ranges): (&Attended<'_>, &Heads, &Ranges),
         (cached, part): (Value, Part),
         row: Value,
     ) -> (Value, Extent) {
@@ -160,38 +171,40 @@ impl Batch {
             let number = b.extract(numbers, &[row]);
             b.index_cast(number, Element::Index)
         });
-        (keys.slice(b, (cached, part), slot, (first.into(), count.into())), count.into())
+        let rows = keys.slice(b, (cached, part), slot, (first.into(), count.into()), heads.keys.is_none());
+        (rows, count.into())
     }
 
-    /// Computes sums of products for each row, in a dispatch: a tensor of the extents, the first of which is the number of rows. `body` returns
-    /// factors of a row, their maps and that of the sums, and the extents of the sums; `finish` what becomes of the sums. Other elements
-    /// of a row are `padding`.
+    /// Computes sums of products for each row, in a dispatch: `[rows, heads, last]`. `body` returns factors of a row, their maps and that of
+    /// the sums, and the extents of the sums; `finish` what becomes of the sums. Other elements of a row are `padding`.
     fn of_rows(
         &self,
         b: &mut Builder,
-        extents: &[Extent; 4],
+        (heads, last): (&Heads, Extent),
         padding: f64,
-        body: impl FnOnce(&mut Builder, Value) -> ([Value; 2], [Map; 3], [Extent; 3]),
+        body: impl FnOnce(&mut Builder, Value) -> ([Value; 2], [Map; 3], Vec<Extent>),
         finish: impl FnOnce(&mut Builder, Value) -> Value,
     ) -> Value {
-        let [_, whole @ ..] = *extents;
-        b.dispatch(extents, |b| {
+        let (extents, whole) = (heads.with(&[self.count()], &[last]), heads.with(&[], &[last]));
+        b.dispatch(&extents, |b| {
             b.set_in_dispatch(true);
-            let initial = b.empty(extents, Element::F32);
+            let initial = b.empty(&extents, Element::F32);
             let count = b.index(i64::try_from(self.places.len()).unwrap_or(i64::MAX));
             let [nothing, padding] = [0.0, padding].map(|number| b.float(number, Element::F32));
             let results = b.fold(count, initial, |b, row, carried| {
                 let (factors, maps, own) = body(b, row);
-                let all = slice_of_row(b, carried, row, &whole);
+                let all = slice(b, carried, (0, row), &whole);
                 let all = b.fill_into(padding, all);
-                let ([zeros, ones], sizes) = ([0, 1].map(|number| [Extent::Constant(number); 3]), own);
-                let sums = b.extract_slice(all, &zeros, &sizes, &ones, &[]);
+                let (zeros, ones) = (vec![Extent::Constant(0); own.len()], vec![Extent::Constant(1); own.len()]);
+                let sums = b.extract_slice(all, &zeros, &own, &ones, &[]);
                 let sums = b.fill_into(nothing, sums);
-                let sums = b.whole_generic((&factors, sums), &maps, &LOOPS, true, multiply_add);
+                let mut iterators = vec![Iterator::Parallel; own.len()];
+                iterators.push(Iterator::Reduction);
+                let sums = b.whole_generic((&factors, sums), &maps, &iterators, true, multiply_add);
                 let sums = finish(b, sums);
-                let all = b.insert_slice(sums, all, &zeros, &sizes, &ones, &[]);
-                let (offsets, sizes) = of_row(row, &whole);
-                b.insert_slice(all, carried, &offsets, &sizes, &[Extent::Constant(1); 4], &[0])
+                let all = b.insert_slice(sums, all, &zeros, &own, &ones, &[]);
+                let (offsets, sizes, ones) = place(0, row, &whole);
+                b.insert_slice(all, carried, &offsets, &sizes, &ones, &[0])
             });
             b.set_in_dispatch(false);
             results
@@ -199,17 +212,67 @@ impl Batch {
     }
 }
 
-/// The offsets and sizes of a row's part of a tensor.
-fn of_row(row: Value, extents: &[Extent; 3]) -> ([Extent; 4], [Extent; 4]) {
-    let [zero, one] = [0, 1].map(Extent::Constant);
-    let [first, second, third] = *extents;
-    ([row.into(), zero, zero, zero], [one, first, second, third])
+/// The dimensions of heads: groups, and heads of a group, without those of one element, as IREE's compiler, up to 3.13, fails where slices in
+/// loops of a dispatch have such.
+#[derive(Clone, Debug)]
+struct Heads {
+    extents: Vec<Extent>,
+    /// The dimension of groups, which keys have.
+    keys: Option<usize>,
 }
 
-/// A row's part of a tensor, without the first dimension.
-fn slice_of_row(b: &mut Builder, x: Value, row: Value, extents: &[Extent; 3]) -> Value {
-    let (offsets, sizes) = of_row(row, extents);
-    b.extract_slice(x, &offsets, &sizes, &[Extent::Constant(1); 4], &[0])
+impl Heads {
+    fn of(config: &Config) -> Heads {
+        let all = [config.key_heads, config.heads / config.key_heads];
+        let extents = all.into_iter().filter(|count| *count > 1).map(Extent::Constant).collect();
+        Heads { extents, keys: (config.key_heads > 1).then_some(0) }
+    }
+
+    fn count(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Extents before those of heads and behind.
+    fn with(&self, before: &[Extent], behind: &[Extent]) -> Vec<Extent> {
+        [before, &self.extents, behind].concat()
+    }
+
+    /// Makes dimensions of heads of one behind those of `before`; those of `behind` are in it, too.
+    fn expand(&self, b: &mut Builder, x: Value, before: &[Extent], behind: &[Extent]) -> Value {
+        let extents = self.with(before, behind);
+        // The last dimension before those of heads is one with them, unless it has none of its own in `x`.
+        let joined = b.rank(x) - 1;
+        let mut dimensions: Vec<Vec<usize>> = (0..joined).map(|dimension| vec![dimension]).collect();
+        dimensions.push((joined..extents.len()).collect());
+        b.expand_shape(x, &dimensions, &extents)
+    }
+
+    /// A map of a tensor of heads, within loops of which the first ones are those of heads; `before` and `behind` are loops of other dimensions.
+    fn map(&self, before: &[usize], behind: &[usize]) -> Map {
+        let heads: Vec<usize> = (0..self.count()).collect();
+        Map::of(self.count() + 2, &[before, &heads, behind].concat())
+    }
+
+    /// The map of keys or values, within such loops.
+    fn map_of_keys(&self, position: usize, element: usize) -> Map {
+        let all = [position].into_iter().chain(self.keys).chain([element]);
+        Map::of(self.count() + 2, &all.collect::<Vec<_>>())
+    }
+}
+
+/// The offsets, sizes and strides of the part of a tensor at an index of a dimension. `extents` are those of the part.
+fn place(dimension: usize, index: Value, extents: &[Extent]) -> (Vec<Extent>, Vec<Extent>, Vec<Extent>) {
+    let mut offsets = vec![Extent::Constant(0); extents.len()];
+    offsets.insert(dimension, index.into());
+    let mut sizes = extents.to_vec();
+    sizes.insert(dimension, Extent::Constant(1));
+    (offsets, sizes, vec![Extent::Constant(1); extents.len() + 1])
+}
+
+/// The part of a tensor at an index of a dimension, without that.
+fn slice(b: &mut Builder, x: Value, (dimension, index): (usize, Value), extents: &[Extent]) -> Value {
+    let (offsets, sizes, ones) = place(dimension, index, extents);
+    b.extract_slice(x, &offsets, &sizes, &ones, &[dimension])
 }
 
 /// One of the rows `[rows, heads, size]`.
