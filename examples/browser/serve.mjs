@@ -1,4 +1,4 @@
-// Serves this folder: `node serve.mjs [PORT]`.
+// Serves this folder, or another one: `node serve.mjs [PORT [FOLDER]]`.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
 const FOLDER = fileURLToPath(new URL(".", import.meta.url));
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm" };
 
-export function serve(port) {
+export function serve(port, folder = FOLDER) {
   const server = createServer(async ({ url }, response) => {
     const path = normalize(new URL(url, "http://localhost").pathname);
     try {
-      const contents = await readFile(join(FOLDER, path === "/" ? "index.html" : path));
+      const contents = await readFile(join(folder, path === "/" ? "index.html" : path));
       response.writeHead(200, { "content-type": TYPES[extname(path)] ?? "text/html" }).end(contents);
     } catch {
       response.writeHead(404).end();
@@ -21,6 +21,6 @@ export function serve(port) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const server = await serve(Number(process.argv[2] ?? 8000));
+  const server = await serve(Number(process.argv[2] ?? 8000), process.argv[3]);
   console.log(`http://127.0.0.1:${server.address().port}`);
 }

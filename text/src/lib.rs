@@ -52,6 +52,10 @@ pub use tokenizer::{Decoder, Tokenizer};
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 
+/// Whether the standard library can start threads.
+const HAS_THREADS: bool =
+    cfg!(any(not(target_family = "wasm"), all(target_feature = "atomics", not(target_os = "unknown"))));
+
 /// Returns a text of a file for a message: in one line that is not long.
 fn shown(text: &str) -> String {
     /// In characters: enough for a name.

@@ -16,7 +16,7 @@ use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory, panic_utils};
 use serde_json::{Value, json};
 
-use crate::Tokenizer;
+use crate::{HAS_THREADS, Tokenizer};
 
 /// The most bytes of a token that a constraint allows. llguidance's trie holds 1,024 at most, and is read recursively.
 const MOST_TOKEN_BYTES: usize = 512;
@@ -67,8 +67,13 @@ impl ConstraintCompiler {
     /// Of tokens with equal bytes, texts with a constraint have the first only, and none of more than 512 bytes.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED for a vocabulary that exceeds the limits.
+    /// RESOURCE_EXHAUSTED for a vocabulary that exceeds the limits; UNIMPLEMENTED on WebAssembly, which has no threads.
     pub fn new(tokenizer: &Tokenizer) -> Result<ConstraintCompiler> {
+        if !HAS_THREADS {
+            return Err(Error::unimplemented(
+                "JSON schemas and grammars are compiled on a thread of their own, and this target has no threads",
+            ));
+        }
         let factory = panic_utils::catch_unwind(AssertUnwindSafe(|| {
             let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie(tokenizer)));
             let mut factory = ParserFactory::new_simple(&environment)?;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use incarnate_bytecode::{Error, Result, ResultExt as _, StatusCode};
 use incarnate_gguf::{GgufFile, ModelFolder};
@@ -17,7 +17,7 @@ use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, State, Value, context};
 
 use crate::folder::{self, Object};
-use crate::{metadata, shown};
+use crate::{HAS_THREADS, metadata, shown};
 
 const TEMPLATE_KEY: &str = "tokenizer.chat_template";
 /// The file of a folder's template, or the key of that in `tokenizer_config.json`.
@@ -45,6 +45,8 @@ const STACK_PER_BYTE: u64 = 4_000;
 const MAXIMUM_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a format of `strftime_now`.
 const MAXIMUM_FORMAT: usize = 256;
+/// Whether the system has a clock. [`SystemTime::now`] panics without one.
+const HAS_CLOCK: bool = cfg!(not(all(target_family = "wasm", target_os = "unknown")));
 
 /// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +66,8 @@ impl Message {
 
 /// The chat template of a model, in Jinja, with the functions and the methods of Python's types that such templates use.
 ///
-/// A rendering is bounded in steps, memory, output and time, whatever the template does. It runs on a thread of its own.
+/// A rendering is bounded in steps, memory, output and time, whatever the template does. It runs on a thread of its own. WebAssembly has no
+/// threads: there, it runs on the calling one, without a limit of time, and the engine ends a program whose stack is too small.
 ///
 /// ```
 /// use incarnate_text::{ChatTemplate, Message};
@@ -135,7 +138,9 @@ impl ChatTemplate {
         environment.set_syntax(syntax.map_err(|error| converted(&error))?);
         environment.set_unknown_method_callback(method);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_function("strftime_now", strftime_now);
+        if HAS_CLOCK {
+            set_clock(&mut environment, SystemTime::now);
+        }
         environment.add_filter("tojson", tojson);
         environment.add_filter(namespaces::FILTER, namespaces::detached);
         let template = namespaces::guarded(source);
@@ -150,6 +155,25 @@ impl ChatTemplate {
             end: end.to_owned(),
             has_overrun: AtomicBool::new(false),
         })
+    }
+
+    /// Sets the clock whose time the function `strftime_now` of templates formats, by default that of the system. `wasm32-unknown-unknown` has
+    /// none: there, templates have the function only with a clock.
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// use incarnate_text::ChatTemplate;
+    ///
+    /// let template = ChatTemplate::new("Today is {{ strftime_now('%d %b %Y') }}.", "", "")?;
+    /// let template = template.with_clock(|| UNIX_EPOCH + Duration::from_secs(86_400));
+    /// assert_eq!(template.render(&[], false)?, "Today is 02 Jan 1970.");
+    /// # Ok::<(), incarnate_bytecode::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_clock(mut self, clock: fn() -> SystemTime) -> ChatTemplate {
+        set_clock(&mut self.environment, clock);
+        self
     }
 
     /// Returns the text of a conversation, in which special tokens stand as text. `add_generation_prompt` adds the start of an answer.
@@ -205,9 +229,14 @@ fn default_template(value: &serde_json::Value) -> Option<&str> {
 
 /// Runs a function on a thread with a stack of so many bytes, and waits for it until the time is over. The stack takes memory only as far as it is
 /// used: the template engine recurses into expressions and values. Time is limited because some operations of the engine cost no fuel.
+///
+/// Without threads, it runs on the calling one.
 fn bounded<T: Send + 'static>(bytes: u64, run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     /// For templates and values that are not nested.
     const BASE: u64 = 1 << 21;
+    if !HAS_THREADS {
+        return run();
+    }
     let bytes =
         usize::try_from(bytes + BASE).map_err(|_| Error::resource_exhausted("the stack exceeds the address space"))?;
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -275,16 +304,19 @@ fn raise_exception(message: Cow<'_, str>) -> Result<Value, minijinja::Error> {
     Err(minijinja::Error::new(ErrorKind::InvalidOperation, message.into_owned()))
 }
 
-/// Formats the time of day, in UTC.
-fn strftime_now(format: Cow<'_, str>) -> Result<String, minijinja::Error> {
+fn set_clock(environment: &mut Environment<'static>, clock: fn() -> SystemTime) {
+    let strftime_now = move |format: Cow<'_, str>| strftime(&format, clock());
+    environment.add_function("strftime_now", strftime_now);
+}
+
+/// Formats a time, in UTC.
+fn strftime(format: &str, time: SystemTime) -> Result<String, minijinja::Error> {
+    let failed = |message| minijinja::Error::new(ErrorKind::InvalidOperation, message);
     if format.len() > MAXIMUM_FORMAT {
-        return Err(minijinja::Error::new(
-            ErrorKind::InvalidOperation,
-            format!("the format of strftime_now exceeds {MAXIMUM_FORMAT} bytes"),
-        ));
+        return Err(failed(format!("the format of strftime_now exceeds {MAXIMUM_FORMAT} bytes")));
     }
-    strtime::format(format.as_bytes(), Timestamp::now())
-        .map_err(|error| minijinja::Error::new(ErrorKind::InvalidOperation, error.to_string()))
+    let time = Timestamp::try_from(time).map_err(|error| failed(error.to_string()))?;
+    strtime::format(format.as_bytes(), time).map_err(|error| failed(error.to_string()))
 }
 
 /// Converts a value to JSON as Python does: without the escapes for HTML of the built-in filter.

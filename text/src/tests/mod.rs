@@ -10,6 +10,8 @@ mod sampling;
 mod stop;
 mod template;
 mod tokenizer;
+#[cfg(target_family = "wasm")]
+mod without_threads;
 
 use std::sync::Arc;
 
