@@ -1,35 +1,72 @@
 //! A model's file behind the code of a program, which is one file then.
 //!
 //! Systems load the code that the head of a program names, and leave alone what is behind it. The model's file begins at a multiple of
-//! [`ALIGNMENT`]; behind it are a mark, its first byte and its length.
+//! [`ALIGNMENT`]; behind it are a mark, its first byte and its length. A folder becomes one file, an archive of parameters (IRPA): its
+//! weights by their keys, where they are aligned, and its other files by their names ([`ModelFolder::FILES`]).
 
 use std::fs::File;
-#[cfg(feature = "cli")]
-use std::io::Write as _;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+#[cfg(feature = "cli")]
+use std::io::{BufWriter, Write as _};
 #[cfg(feature = "chat")]
 use std::ops::Range;
 use std::path::Path;
+#[cfg(feature = "cli")]
+use std::sync::Arc;
+
+#[cfg(feature = "cli")]
+use incarnate_runtime::bytecode::Contents;
+#[cfg(feature = "cli")]
+use incarnate_runtime::parameters::{ArchiveWriter, FileAccess, ParameterEntry, ParameterFile, ParameterIndex};
+#[cfg(feature = "cli")]
+use incarnate_runtime::{Result, ResultExt as _};
+#[cfg(feature = "cli")]
+use incarnate_translator::compiler::gguf::ModelFolder;
 
 /// Where the file begins, so that it is mapped as a file of its own is: the largest page of the systems that have programs.
 #[cfg(feature = "cli")]
 const ALIGNMENT: u64 = 1 << 16;
 const MARK: [u8; 16] = *b"incarnate model\n";
 
-/// Adds a model's file to a program.
+/// Adds a model's file, or its folder, to a program.
 ///
 /// # Errors
 /// Errors of reading and writing.
 #[cfg(feature = "cli")]
-pub(crate) fn attach(program: &Path, model: &Path) -> io::Result<()> {
-    let mut model = File::open(model)?;
+pub(crate) fn attach(program: &Path, model: &Path) -> Result<()> {
     let mut program = File::options().append(true).open(program)?;
     let end = program.seek(SeekFrom::End(0))?;
     let start = end.next_multiple_of(ALIGNMENT);
     io::copy(&mut io::repeat(0).take(start - end), &mut program)?;
-    let length = io::copy(&mut model, &mut program)?;
+    match ModelFolder::at(model) {
+        Some(folder) => {
+            let index = contents_of(&folder)?;
+            let mut writer = BufWriter::new(&program);
+            ArchiveWriter::new(&index).write(&mut writer)?;
+            writer.flush()?;
+        }
+        None => {
+            let read = File::open(model).and_then(|mut model| io::copy(&mut model, &mut program));
+            read.context(|| format!("copying '{}'", model.display()))?;
+        }
+    }
+    let length = program.seek(SeekFrom::End(0))? - start;
     program.write_all(&[&MARK[..], &start.to_le_bytes(), &length.to_le_bytes()].concat())?;
-    program.sync_all()
+    Ok(program.sync_all()?)
+}
+
+/// Lists the weights of a folder and its other files.
+#[cfg(feature = "cli")]
+fn contents_of(folder: &ModelFolder) -> Result<ParameterIndex> {
+    let mut index = ParameterIndex::new();
+    index.add_file(folder.path(), FileAccess::Map)?;
+    for name in ModelFolder::FILES {
+        let Some(bytes) = folder.read(name)? else { continue };
+        let length = bytes.len() as u64;
+        let file = ParameterFile::from_contents(name, Arc::new(Contents::from_vec(bytes)));
+        index.add(ParameterEntry::in_file(name, &file, 0, length)?)?;
+    }
+    Ok(index)
 }
 
 /// Returns where the model's file of a program is; `None` if it has none.

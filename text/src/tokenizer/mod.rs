@@ -38,7 +38,7 @@ const ENDS: [&str; 9] = [
 ];
 
 /// The file of a folder's tokenizer.
-const JSON: &str = "tokenizer.json";
+const JSON: &str = ModelFolder::TOKENIZER;
 /// The key of the numbers of the tokens that end a text.
 const END_KEY: &str = "eos_token_id";
 
@@ -118,11 +118,11 @@ impl Tokenizer {
     fn read_folder(folder: &ModelFolder) -> Result<Tokenizer> {
         let bytes = folder.read(JSON)?.ok_or_else(|| Error::not_found(format!("there is no {JSON}")))?;
         let file = json::File::read(&bytes).context(|| JSON)?;
-        let config: Object = folder::read(folder, folder::TOKENIZER_CONFIG)?.unwrap_or_default();
+        let config: Object = folder::read(folder, ModelFolder::TOKENIZER_CONFIG)?.unwrap_or_default();
         let number = |key: &str| folder::token(&config, key).and_then(|text| file.vocabulary.number(text));
         let (begin, adds_begin) = (file.begin.or_else(|| number("bos_token")), file.begin.is_some());
         let mut ends: Vec<u32> = number("eos_token").into_iter().collect();
-        for name in ["generation_config.json", "config.json"] {
+        for name in [ModelFolder::GENERATION_CONFIG, ModelFolder::CONFIG] {
             let object: Option<Object> = folder::read(folder, name)?;
             let stated = object.as_ref().and_then(|object| object.get(END_KEY));
             let all = end_tokens(stated, file.vocabulary.tokens.len());

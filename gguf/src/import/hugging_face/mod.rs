@@ -13,7 +13,7 @@ use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use super::checkpoint::{Checkpoint, Conventions, Stated, Stored};
 use crate::file::ARCHITECTURE_KEY;
-use crate::{ElementType, SafetensorsTensor, Value, shown};
+use crate::{ElementType, ModelFolder, SafetensorsTensor, Value, shown};
 use facts::Facts;
 use family::{Biases, Family};
 
@@ -67,7 +67,7 @@ const BIASES: [&str; 2] = ["attention_bias", "mlp_bias"];
 /// UNIMPLEMENTED for models that are not supported, and for values that are not understood; INVALID_ARGUMENT and NOT_FOUND for damaged files.
 pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result<Checkpoint> {
     let wrong = |error: serde_json::Error| Error::invalid_argument(shown(&error.to_string()));
-    let context = || "config.json";
+    let context = || ModelFolder::CONFIG;
     let object = serde_json::from_slice(config).map_err(wrong).context(context)?;
     let facts = Facts::new(&object, String::new());
     let read = || {
