@@ -58,8 +58,14 @@ pub(crate) fn attach(program: &Path, model: &Path) -> Result<()> {
 /// Lists the weights of a folder and its other files.
 #[cfg(feature = "cli")]
 fn contents_of(folder: &ModelFolder) -> Result<ParameterIndex> {
-    let mut index = ParameterIndex::new();
-    index.add_file(folder.path(), FileAccess::Map)?;
+    let (mut weights, mut index) = (ParameterIndex::new(), ParameterIndex::new());
+    weights.add_file(folder.path(), FileAccess::Map)?;
+    // In the order of the files, in which modules name the tensors of experts: those that are adjacent are used in place.
+    for tensor in folder.tensors()? {
+        if let Some(entry) = weights.get(&tensor.name) {
+            index.add(entry.clone())?;
+        }
+    }
     for name in ModelFolder::FILES {
         let Some(bytes) = folder.read(name)? else { continue };
         let length = bytes.len() as u64;
@@ -90,6 +96,8 @@ pub(crate) fn attached(program: &Path) -> io::Result<Option<Range<u64>>> {
 #[cfg(all(test, feature = "cli", feature = "chat"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use incarnate_runtime::parameters::{ArchiveFormat, ParameterStorage};
+
     use super::*;
 
     #[test]
@@ -108,5 +116,34 @@ mod tests {
         // A program that was cut has none.
         std::fs::write(&program, &bytes[1..]).unwrap();
         assert_eq!(attached(&program).unwrap(), None);
+    }
+
+    #[test]
+    fn weights_of_several_files_keep_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = |name: &str, keys: [&str; 2]| {
+            let row = |key: &str, at: u64| {
+                format!(r#""{key}":{{"dtype":"U8","shape":[64],"data_offsets":[{at},{}]}}"#, at + 64)
+            };
+            let header = format!("{{{},{}}}", row(keys[0], 0), row(keys[1], 64));
+            let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[7; 128]].concat();
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        };
+        shard("a.safetensors", ["x.1", "x.0"]);
+        shard("b.safetensors", ["x.3", "x.2"]);
+        let map = r#"{"x.0": "a.safetensors", "x.2": "b.safetensors", "x.3": "b.safetensors", "x.1": "a.safetensors"}"#;
+        std::fs::write(folder.path().join("model.safetensors.index.json"), format!(r#"{{"weight_map": {map}}}"#))
+            .unwrap();
+        std::fs::write(folder.path().join("config.json"), "{}").unwrap();
+        let mut written = Vec::new();
+        let index = contents_of(&ModelFolder::at(folder.path()).unwrap()).unwrap();
+        ArchiveWriter::new(&index).write(&mut written).unwrap();
+        let file = ParameterFile::from_contents("archive", Arc::new(Contents::from_vec(written)));
+        let mut read = ParameterIndex::new();
+        read.add_archive(&file, ArchiveFormat::Irpa).unwrap();
+        let keys: Vec<&str> = read.entries().iter().map(ParameterEntry::key).collect();
+        assert_eq!(keys, ["x.1", "x.0", "x.3", "x.2", "config.json"]);
+        let joined = read.find("x.{1,0,3,2}").unwrap();
+        assert!(matches!(joined.storage(), ParameterStorage::File { offset, .. } if offset.is_multiple_of(64)));
     }
 }

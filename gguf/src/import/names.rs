@@ -6,6 +6,17 @@
 pub(super) struct Names {
     /// Names within a layer, without `.weight` and `.bias`, with those of GGUF; none where all names are those of GGUF.
     layer: &'static [&'static [(&'static str, &'static str)]],
+    /// Those of experts, where each is stored by itself.
+    pub(super) experts: Option<ExpertNames>,
+}
+
+/// The names of the tensors of experts, within a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ExpertNames {
+    /// The name before the number of an expert.
+    within: &'static str,
+    /// The gate, `up` and `down`.
+    parts: [&'static str; 3],
 }
 
 /// Names outside of layers.
@@ -37,20 +48,80 @@ const JOINED: &[(&str, &str)] = &[
     ("mlp.down_proj", "ffn_down"),
 ];
 
+const ROUTER: &[(&str, &str)] = &[("mlp.gate", "ffn_gate_inp")];
+const ROUTER_OF_MIXTRAL: &[(&str, &str)] = &[("block_sparse_moe.gate", "ffn_gate_inp")];
+const SHARED_EXPERT: &[(&str, &str)] = &[
+    ("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+    ("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+];
+const STACKED_EXPERTS: &[(&str, &str)] = &[
+    ("block_sparse_moe.router.layer", "ffn_gate_inp"),
+    ("block_sparse_moe.input_linear", "ffn_gate_up_exps"),
+    ("block_sparse_moe.output_linear", "ffn_down_exps"),
+];
+const EXPERTS: ExpertNames = ExpertNames { within: "mlp.experts", parts: ["gate_proj", "up_proj", "down_proj"] };
+const EXPERTS_OF_MIXTRAL: ExpertNames = ExpertNames { within: "block_sparse_moe.experts", parts: ["w1", "w3", "w2"] };
+
+/// Parses a number without leading zeros.
+fn number(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
+}
+
+impl ExpertNames {
+    /// Returns the layer, the expert and the part (gate, `up` or `down`) of a tensor.
+    pub(super) fn parse(self, key: &str) -> Option<(u64, u64, usize)> {
+        let (layer, rest) = key.strip_prefix(LAYERS[0])?.split_once('.')?;
+        let rest = rest.strip_prefix(self.within)?.strip_prefix('.')?;
+        let (expert, part) = rest.strip_suffix(".weight")?.split_once('.')?;
+        let part = self.parts.iter().position(|name| *name == part)?;
+        Some((number(layer)?, number(expert)?, part))
+    }
+
+    /// Returns the name of the tensors of several experts and parts: with braces if there are several, see
+    /// `incarnate_runtime::parameters::ParameterIndex`.
+    pub(super) fn key(self, layer: u64, experts: &[u64], parts: &[usize]) -> String {
+        let listed = |names: Vec<String>| match &names[..] {
+            [name] => name.clone(),
+            _ => format!("{{{}}}", names.join(",")),
+        };
+        let experts = listed(experts.iter().map(u64::to_string).collect());
+        let parts = listed(parts.iter().filter_map(|part| self.parts.get(*part)).map(|&part| part.into()).collect());
+        format!("{}{layer}.{}.{experts}.{parts}.weight", LAYERS[0], self.within)
+    }
+}
+
 impl Names {
     /// Norms before attention and the feed-forward network.
-    pub(super) const PLAIN: Names = Names { layer: &[ATTENTION, NETWORK, NORMS] };
+    pub(super) const PLAIN: Names = Names { layer: &[ATTENTION, NETWORK, NORMS], experts: None };
     /// Norms of heads, too.
-    pub(super) const WITH_HEAD_NORMS: Names = Names { layer: &[ATTENTION, NETWORK, NORMS, HEAD_NORMS] };
+    pub(super) const WITH_HEAD_NORMS: Names = Names { layer: &[ATTENTION, NETWORK, NORMS, HEAD_NORMS], experts: None };
     /// Norms before and behind attention and the feed-forward network.
-    pub(super) const WITH_POST_NORMS: Names = Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS] };
+    pub(super) const WITH_POST_NORMS: Names =
+        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS], experts: None };
     /// Norms of heads, and norms before and behind attention and the feed-forward network.
     pub(super) const WITH_ALL_NORMS: Names =
-        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS, HEAD_NORMS] };
+        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS, HEAD_NORMS], experts: None };
     /// Norms of queries and keys, and norms behind attention and the feed-forward network.
-    pub(super) const POST_NORMS_ALONE: Names = Names { layer: &[ATTENTION, NETWORK, POST_NORMS, HEAD_NORMS] };
+    pub(super) const POST_NORMS_ALONE: Names =
+        Names { layer: &[ATTENTION, NETWORK, POST_NORMS, HEAD_NORMS], experts: None };
     /// Joined projections.
-    pub(super) const JOINED: Names = Names { layer: &[JOINED, NORMS] };
+    pub(super) const JOINED: Names = Names { layer: &[JOINED, NORMS], experts: None };
+    /// Experts, each stored by itself.
+    pub(super) const EXPERTS: Names = Names { layer: &[ATTENTION, ROUTER, NORMS], experts: Some(EXPERTS) };
+    /// Experts with norms of heads.
+    pub(super) const EXPERTS_WITH_HEAD_NORMS: Names =
+        Names { layer: &[ATTENTION, ROUTER, NORMS, HEAD_NORMS], ..Names::EXPERTS };
+    /// Experts and one that all tokens take.
+    pub(super) const EXPERTS_WITH_SHARED: Names =
+        Names { layer: &[ATTENTION, ROUTER, SHARED_EXPERT, NORMS], ..Names::EXPERTS };
+    /// Experts with Mixtral's names.
+    pub(super) const EXPERTS_OF_MIXTRAL: Names =
+        Names { layer: &[ATTENTION, ROUTER_OF_MIXTRAL, NORMS], experts: Some(EXPERTS_OF_MIXTRAL) };
+    /// Experts in stacks.
+    pub(super) const STACKED_EXPERTS: Names = Names { layer: &[ATTENTION, STACKED_EXPERTS, NORMS], experts: None };
 
     fn rows(self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         self.layer.iter().copied().flatten()
@@ -64,10 +135,8 @@ impl Names {
         let [of_key, of_name] = LAYERS;
         let (layer, part) = key.strip_prefix(of_key)?.split_once('.')?;
         let (part, kind) = part.rsplit_once('.')?;
-        let is_number = !layer.is_empty()
-            && layer.bytes().all(|byte| byte.is_ascii_digit())
-            && (layer == "0" || !layer.starts_with('0'));
-        let (_, name) = self.rows().find(|row| row.0 == part && is_number && KINDS.contains(&kind))?;
+        let layer = number(layer)?;
+        let (_, name) = self.rows().find(|row| row.0 == part && KINDS.contains(&kind))?;
         Some(format!("{of_name}{layer}.{name}.{kind}"))
     }
 

@@ -1,5 +1,6 @@
 //! Models in the layout of Hugging Face: `config.json` as the metadata, and tensors with the names, that GGUF has for them.
 
+mod experts;
 mod facts;
 mod family;
 mod rope;
@@ -14,6 +15,7 @@ use incarnate_bytecode::{Error, Result, ResultExt as _};
 use super::checkpoint::{Checkpoint, Conventions, Stated, Stored};
 use crate::file::ARCHITECTURE_KEY;
 use crate::{ElementType, ModelFolder, SafetensorsTensor, Value, shown};
+use experts::ExpertTensors;
 use facts::Facts;
 use family::{Biases, Family};
 
@@ -101,6 +103,8 @@ struct Sizes {
     context: u64,
     /// Whether the embedding is the weight of the logits.
     is_tied: bool,
+    /// The number of experts; 0 without them.
+    experts: u64,
     /// The projections that have biases, by the names that GGUF has for them.
     biases: Vec<&'static str>,
 }
@@ -117,6 +121,12 @@ impl Sizes {
                 BIASES.iter().try_for_each(|key| facts.refuse(key))?;
                 biases.extend(&attention[..3]);
             }
+            Biases::OfHeadsUnlessStated => {
+                BIASES.iter().try_for_each(|key| facts.refuse(key))?;
+                if facts.flag("qkv_bias", true)? {
+                    biases.extend(&attention[..3]);
+                }
+            }
             Biases::Stated { also_of_network } => {
                 let [of_attention, of_network] = BIASES;
                 if facts.flag(of_attention, false)? {
@@ -132,6 +142,10 @@ impl Sizes {
             head_size,
             context: facts.size("max_position_embeddings")?,
             is_tied: facts.flag("tie_word_embeddings", family.is_tied)?,
+            experts: match family.experts {
+                Some(_) => experts::count(facts)?,
+                None => 0,
+            },
             biases,
         })
     }
@@ -167,6 +181,11 @@ impl Translation<'_> {
             self.count(name, count);
         }
         self.number("attention.layer_norm_rms_epsilon", facts.positive("rms_norm_eps", family.norm_epsilon)?);
+        if let Some(rule) = family.experts {
+            for (name, stated) in experts::metadata(facts, rule, sizes.experts)? {
+                self.state(name, Stated::One(stated));
+            }
+        }
         self.activation()?;
         self.rotation(sizes)?;
         self.window(sizes.layers)?;
@@ -278,10 +297,17 @@ fn add_tensors(
 ) -> Result<()> {
     const OUTPUT: &str = "output.weight";
     let names = family.names;
+    let mut experts = names.experts.map(|names| ExpertTensors::new(names, sizes.experts));
     for tensor in tensors {
         let key = shown(&tensor.name);
         // A table that older versions of `transformers` kept.
         if tensor.name.ends_with(".rotary_emb.inv_freq") {
+            continue;
+        }
+        if let Some(experts) = &mut experts
+            && let Some(of) = experts.names.parse(&tensor.name)
+        {
+            experts.add(of, tensor, element_type(tensor)?);
             continue;
         }
         let Some(name) = names.of_gguf(&tensor.name) else {
@@ -296,26 +322,40 @@ fn add_tensors(
         if name.ends_with(".bias") && !sizes.biases.iter().any(has_bias) {
             return Err(Error::invalid_argument(format!("the tensor '{key}' is a bias, and config.json states none")));
         }
-        let element_type = match tensor.element_type.as_str() {
-            "F32" => ElementType::F32,
-            "F16" => ElementType::F16,
-            "BF16" => ElementType::Bf16,
-            other => {
-                let other = shown(other);
-                return Err(Error::unimplemented(format!("the tensor '{key}' of {other}, not F32, F16 or BF16")));
-            }
+        let shape = match &tensor.shape[..] {
+            // The row of a projection to one number.
+            [1, length] if name.ends_with(".ffn_gate_inp_shexp.weight") => vec![*length],
+            shape => shape.to_vec(),
         };
-        checkpoint.add(Stored { name, key: tensor.name.clone(), element_type, shape: tensor.shape.clone() });
+        checkpoint.add(Stored { name, key: tensor.name.clone(), element_type: element_type(tensor)?, shape });
+    }
+    if let Some(experts) = experts {
+        experts.add_to(checkpoint, sizes.layers)?;
     }
     let missing = |name: &str| Error::not_found(format!("the file has no tensor '{}'", names.key(name)));
     if !sizes.is_tied && checkpoint.tensor(OUTPUT).is_none() {
         return Err(missing(OUTPUT));
     }
     for layer in 0..sizes.layers {
-        for part in &sizes.biases {
-            let name = format!("blk.{layer}.{part}.bias");
+        let biases = sizes.biases.iter().map(|part| format!("blk.{layer}.{part}.bias"));
+        let is_shared = family.experts.is_some_and(|rule| rule.has_shared);
+        let shared = ["ffn_up_shexp", "ffn_gate_inp_shexp"].into_iter().filter(|_| is_shared);
+        for name in biases.chain(shared.map(|part| format!("blk.{layer}.{part}.weight"))) {
             checkpoint.tensor(&name).ok_or_else(|| missing(&name))?;
         }
     }
     Ok(())
+}
+
+/// Returns the element type of a tensor.
+fn element_type(tensor: &SafetensorsTensor) -> Result<ElementType> {
+    match tensor.element_type.as_str() {
+        "F32" => Ok(ElementType::F32),
+        "F16" => Ok(ElementType::F16),
+        "BF16" => Ok(ElementType::Bf16),
+        other => {
+            let (key, other) = (shown(&tensor.name), shown(other));
+            Err(Error::unimplemented(format!("the tensor '{key}' of {other}, not F32, F16 or BF16")))
+        }
+    }
 }
