@@ -19,6 +19,7 @@ pub struct Checkpoint {
     vectors: HashMap<String, Vec<f32>>,
     /// The orders of experts that are stored one by one, of the layers.
     expert_orders: HashMap<String, ExpertOrder>,
+    left_out: Option<&'static str>,
     pub(super) conventions: Conventions,
 }
 
@@ -74,6 +75,7 @@ impl Checkpoint {
             positions: HashMap::new(),
             vectors: HashMap::new(),
             expert_orders: HashMap::new(),
+            left_out: None,
             conventions,
         }
     }
@@ -109,6 +111,16 @@ impl Checkpoint {
             checkpoint.add(Stored { name: tensor.name.clone(), key: tensor.name.clone(), element_type, shape });
         }
         Ok(checkpoint)
+    }
+
+    /// Returns what the language model of a model of several modalities is without, such as `images`; `None` for one of texts alone.
+    #[must_use]
+    pub fn left_out(&self) -> Option<&str> {
+        self.left_out
+    }
+
+    pub(super) fn set_left_out(&mut self, without: &'static str) {
+        self.left_out = Some(without);
     }
 
     /// Sets a value of the metadata.

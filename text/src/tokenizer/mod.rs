@@ -39,6 +39,8 @@ const ENDS: [&str; 9] = [
 
 /// The file of a folder's tokenizer.
 const JSON: &str = ModelFolder::TOKENIZER;
+/// The field of `config.json` with the language model of a model of several modalities.
+const TEXT_CONFIG: &str = "text_config";
 /// The key of the numbers of the tokens that end a text.
 const END_KEY: &str = "eos_token_id";
 
@@ -124,8 +126,10 @@ impl Tokenizer {
         let mut ends: Vec<u32> = number("eos_token").into_iter().collect();
         for name in [ModelFolder::GENERATION_CONFIG, ModelFolder::CONFIG] {
             let object: Option<Object> = folder::read(folder, name)?;
-            let stated = object.as_ref().and_then(|object| object.get(END_KEY));
-            let all = end_tokens(stated, file.vocabulary.tokens.len());
+            // Models of several modalities may state it of the language model.
+            let within = |object: &Object| object.get(TEXT_CONFIG)?.get(END_KEY).cloned();
+            let stated = object.as_ref().and_then(|object| object.get(END_KEY).cloned().or_else(|| within(object)));
+            let all = end_tokens(stated.as_ref(), file.vocabulary.tokens.len());
             ends.extend(all.context(|| name)?);
         }
         let json::File { vocabulary, model, is_byte_level, adds_space, .. } = file;

@@ -15,6 +15,10 @@ pub(super) struct Family {
     pub(super) norm_offset: f64,
     /// Whether there are as many heads of keys as of queries without a `num_key_value_heads`.
     pub(super) has_default_key_heads: bool,
+    /// The defaults of `num_attention_heads` and of `num_key_value_heads`, of models whose files may not state them.
+    pub(super) heads: Option<[u64; 2]>,
+    /// The default of `max_position_embeddings`.
+    pub(super) positions: Option<u64>,
     /// The default of `head_dim`, without which it is the width divided by the number of heads.
     pub(super) head_size: Option<u64>,
     /// The values of `hidden_act` and of `hidden_activation` that are supported.
@@ -100,6 +104,8 @@ const PLAIN: Family = Family {
     norm_epsilon: 1e-6,
     norm_offset: 0.0,
     has_default_key_heads: false,
+    heads: None,
+    positions: None,
     head_size: None,
     activations: [&["silu"], &[]],
     is_tied: false,
@@ -196,6 +202,8 @@ const FAMILIES: &[Family] = &[
         window: WindowRule::Periodic { size: 4096, period: 6 },
         rotation: Rotation { base: 1e6, local: Some(Some(10_000.0)), period: None },
         soft_caps: Some([0.0; 2]),
+        heads: Some([8, 4]),
+        positions: Some(131_072),
         ..GEMMA_2
     },
     Family {
@@ -279,7 +287,7 @@ impl Family {
     }
 
     /// Lists the names.
-    pub(super) fn names_of_all() -> String {
-        FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>().join(", ")
+    pub(super) fn names_of_all() -> impl Iterator<Item = &'static str> {
+        FAMILIES.iter().map(|family| family.model_type)
     }
 }

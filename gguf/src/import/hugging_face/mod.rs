@@ -5,6 +5,7 @@ mod facts;
 mod family;
 mod rope;
 mod window;
+mod wrapper;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -13,11 +14,13 @@ mod tests;
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use super::checkpoint::{Checkpoint, Conventions, Stated, Stored};
+use super::names::OUTPUT;
 use crate::file::ARCHITECTURE_KEY;
 use crate::{ElementType, ModelFolder, SafetensorsTensor, Value, shown};
 use experts::ExpertTensors;
 use facts::Facts;
 use family::{Biases, Family};
+use wrapper::Wrapper;
 
 /// Keys that change no logits: settings of training and of programs, and tokens, which the tokenizer's files state, too.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -72,13 +75,22 @@ pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result
     let context = || ModelFolder::CONFIG;
     let object = serde_json::from_slice(config).map_err(wrong).context(context)?;
     let facts = Facts::new(&object, String::new());
-    let read = || {
+    let read = move || {
         let model_type = facts.text("model_type")?.ok_or_else(|| Error::not_found("there is no 'model_type'"))?;
+        let wrapper = Wrapper::named(model_type);
+        let (facts, model_type) = match wrapper {
+            Some(wrapper) => wrapper.text(&facts)?,
+            None => (facts, model_type),
+        };
         let family = Family::named(model_type).ok_or_else(|| {
-            let (name, known) = (shown(model_type), Family::names_of_all());
+            let known: Vec<&str> = Family::names_of_all().chain(Wrapper::names_of_all()).collect();
+            let (name, known) = (shown(model_type), known.join(", "));
             Error::unimplemented(format!("the model type '{name}' is not supported; these are: {known}"))
         })?;
-        let (names, norm_offset) = (family.names, family.norm_offset);
+        let (mut names, norm_offset) = (family.names, family.norm_offset);
+        if wrapper.is_some() {
+            names.place = Wrapper::place(tensors);
+        }
         let mut checkpoint = Checkpoint::new(Conventions { names, has_halves: true, norm_offset });
         let sizes = Sizes::read(&facts, family)?;
         // Each layer has tensors, so that what follows is no longer than their list.
@@ -89,16 +101,25 @@ pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result
             )));
         }
         Translation { facts: &facts, family, checkpoint: &mut checkpoint }.metadata(&sizes)?;
+        if let Some(wrapper) = wrapper {
+            checkpoint.set_left_out(wrapper.without);
+        }
         Ok::<_, Error>((family, checkpoint, sizes))
     };
     let (family, mut checkpoint, sizes) = read().context(context)?;
-    add_tensors(&mut checkpoint, family, &sizes, tensors)?;
+    let is_of_model =
+        |tensor: &&SafetensorsTensor| checkpoint.left_out().is_none() || !Wrapper::leaves_out(&tensor.name);
+    let tensors: Vec<&SafetensorsTensor> = tensors.iter().filter(is_of_model).collect();
+    add_tensors(&mut checkpoint, family, &sizes, &tensors)?;
     Ok(checkpoint)
 }
 
 /// What the tensors of a model depend on, too.
 struct Sizes {
     layers: u64,
+    width: u64,
+    heads: u64,
+    key_heads: u64,
     head_size: u64,
     context: u64,
     /// Whether the embedding is the weight of the logits.
@@ -111,7 +132,9 @@ struct Sizes {
 
 impl Sizes {
     fn read(facts: &Facts<'_>, family: &Family) -> Result<Sizes> {
-        let (width, heads) = (facts.size("hidden_size")?, facts.size("num_attention_heads")?);
+        let [default_heads, default_key_heads] = family.heads.map_or([None; 2], |heads| heads.map(Some));
+        let (width, heads) = (facts.size("hidden_size")?, facts.size_or("num_attention_heads", default_heads)?);
+        let default_key_heads = default_key_heads.or(family.has_default_key_heads.then_some(heads));
         let head_size = facts.count("head_dim")?.or(family.head_size).unwrap_or(width / heads);
         let (attention, network) = (["attn_q", "attn_k", "attn_v", "attn_output"], ["ffn_gate", "ffn_up", "ffn_down"]);
         let mut biases = Vec::new();
@@ -139,8 +162,11 @@ impl Sizes {
         }
         Ok(Sizes {
             layers: facts.size("num_hidden_layers")?,
+            width,
+            heads,
+            key_heads: facts.size_or("num_key_value_heads", default_key_heads)?,
             head_size,
-            context: facts.size("max_position_embeddings")?,
+            context: facts.size_or("max_position_embeddings", family.positions)?,
             is_tied: facts.flag("tie_word_embeddings", family.is_tied)?,
             experts: match family.experts {
                 Some(_) => experts::count(facts)?,
@@ -164,18 +190,13 @@ impl Translation<'_> {
         let Translation { facts, family, .. } = *self;
         let architecture = Value::String(family.architecture.to_owned());
         self.checkpoint.state(ARCHITECTURE_KEY, Stated::One(architecture));
-        let heads = facts.size("num_attention_heads")?;
-        let key_heads = match facts.count("num_key_value_heads")? {
-            None if family.has_default_key_heads => heads,
-            _ => facts.size("num_key_value_heads")?,
-        };
         for (name, count) in [
-            ("embedding_length", facts.size("hidden_size")?),
+            ("embedding_length", sizes.width),
             ("block_count", sizes.layers),
             ("feed_forward_length", facts.size("intermediate_size")?),
             ("context_length", sizes.context),
-            ("attention.head_count", heads),
-            ("attention.head_count_kv", key_heads),
+            ("attention.head_count", sizes.heads),
+            ("attention.head_count_kv", sizes.key_heads),
             ("attention.key_length", sizes.head_size),
         ] {
             self.count(name, count);
@@ -293,21 +314,17 @@ fn add_tensors(
     checkpoint: &mut Checkpoint,
     family: &Family,
     sizes: &Sizes,
-    tensors: &[SafetensorsTensor],
+    tensors: &[&SafetensorsTensor],
 ) -> Result<()> {
-    const OUTPUT: &str = "output.weight";
-    let names = family.names;
-    let mut experts = names.experts.map(|names| ExpertTensors::new(names, sizes.experts));
+    let names = checkpoint.conventions.names;
+    let mut experts = names.experts.map(|experts| ExpertTensors::new(experts, names.place, sizes.experts));
     for tensor in tensors {
         let key = shown(&tensor.name);
         // A table that older versions of `transformers` kept.
         if tensor.name.ends_with(".rotary_emb.inv_freq") {
             continue;
         }
-        if let Some(experts) = &mut experts
-            && let Some(of) = experts.names.parse(&tensor.name)
-        {
-            experts.add(of, tensor, element_type(tensor)?);
+        if experts.as_mut().map_or(Ok(false), |experts| experts.add(tensor))? {
             continue;
         }
         let Some(name) = names.of_gguf(&tensor.name) else {
