@@ -56,7 +56,7 @@ impl Wrapper {
             return Err(Error::unimplemented(format!("'{key}' of '{other}', not '{}'", self.text_type)));
         }
         let is_tied = facts.flag(TIED, self.is_tied)?;
-        if text.flag(TIED, is_tied)? != is_tied {
+        if text.flag(TIED, self.is_tied)? != is_tied {
             return Err(Error::invalid_argument(format!("'{TIED}' is {is_tied}, but not '{}'", text.key(TIED))));
         }
         if text.number(LOGIT_CAP)?.is_some() {

@@ -56,6 +56,11 @@ fn parts_of_wrappers_that_are_not_understood_are_refused_by_their_names() {
             old().with("tie_word_embeddings", json!(false)),
             "'tie_word_embeddings' is false, but not 'text_config.tie_word_embeddings'",
         ),
+        (
+            wrapped(&Model::new("gemma3_text").without("tie_word_embeddings"), true)
+                .with("tie_word_embeddings", json!(false)),
+            "'tie_word_embeddings' is false, but not 'text_config.tie_word_embeddings'",
+        ),
         (of_text("model_type", json!("llama")), "'text_config.model_type' of 'llama', not 'gemma3_text'"),
         (of_text("final_logit_softcapping", json!(30.0)), "'text_config.final_logit_softcapping'"),
         (of_text("hidden_size", json!(0)), "there is no 'text_config.hidden_size' of 1 or more"),
