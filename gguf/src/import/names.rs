@@ -8,30 +8,31 @@ pub(super) struct Names {
     layer: &'static [&'static [(&'static str, &'static str)]],
     /// Those of experts, where each is stored by itself.
     pub(super) experts: Option<ExpertNames>,
-    pub(super) place: Place,
+    pub(super) placement: Placement,
 }
 
 /// Where the tensors of a language model are among those of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Placement {
     /// The prefix of all but the weight of the logits.
     pub(super) model: &'static str,
     /// The weight of the logits.
     output: &'static str,
 }
 
-impl Place {
+impl Placement {
     /// A file of a language model.
-    const ALONE: Place = Place { model: "model.", output: "lm_head.weight" };
+    const ALONE: Placement = Placement { model: "model.", output: "lm_head.weight" };
     /// An older file of a model of several modalities.
-    pub(super) const WITHIN: Place = Place { model: "language_model.model.", output: "language_model.lm_head.weight" };
+    pub(super) const WITHIN: Placement =
+        Placement { model: "language_model.model.", output: "language_model.lm_head.weight" };
     /// A newer file of a model of several modalities.
-    pub(super) const WITHIN_MODEL: Place = Place { model: "model.language_model.", output: "lm_head.weight" };
+    pub(super) const WITHIN_MODEL: Placement = Placement { model: "model.language_model.", output: "lm_head.weight" };
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place::ALONE
+impl Default for Placement {
+    fn default() -> Placement {
+        Placement::ALONE
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) struct ExpertNames {
     parts: [&'static str; 3],
 }
 
-/// Names outside of layers, behind the prefix of the place.
+/// Names outside of layers, behind the prefix of the placement.
 const OUTSIDE: &[(&str, &str)] = &[("embed_tokens.weight", "token_embd.weight"), ("norm.weight", "output_norm.weight")];
 /// The weight of the logits.
 pub(super) const OUTPUT: &str = "output.weight";
@@ -95,8 +96,8 @@ fn number(text: &str) -> Option<u64> {
 
 impl ExpertNames {
     /// Returns the layer, the expert and the part (gate, `up` or `down`) of a tensor.
-    pub(super) fn parse(self, place: Place, key: &str) -> Option<(u64, u64, usize)> {
-        let (layer, rest) = key.strip_prefix(place.model)?.strip_prefix(LAYERS[0])?.split_once('.')?;
+    pub(super) fn parse(self, placement: Placement, key: &str) -> Option<(u64, u64, usize)> {
+        let (layer, rest) = key.strip_prefix(placement.model)?.strip_prefix(LAYERS[0])?.split_once('.')?;
         let rest = rest.strip_prefix(self.within)?.strip_prefix('.')?;
         let (expert, part) = rest.strip_suffix(".weight")?.split_once('.')?;
         let part = self.parts.iter().position(|name| *name == part)?;
@@ -105,40 +106,37 @@ impl ExpertNames {
 
     /// Returns the name of the tensors of several experts and parts: with braces if there are several, see
     /// `incarnate_runtime::parameters::ParameterIndex`.
-    pub(super) fn key(self, place: Place, layer: u64, experts: &[u64], parts: &[usize]) -> String {
+    pub(super) fn key(self, placement: Placement, layer: u64, experts: &[u64], parts: &[usize]) -> String {
         let listed = |names: Vec<String>| match &names[..] {
             [name] => name.clone(),
             _ => format!("{{{}}}", names.join(",")),
         };
         let experts = listed(experts.iter().map(u64::to_string).collect());
         let parts = listed(parts.iter().filter_map(|part| self.parts.get(*part)).map(|&part| part.into()).collect());
-        format!("{}{}{layer}.{}.{experts}.{parts}.weight", place.model, LAYERS[0], self.within)
+        format!("{}{}{layer}.{}.{experts}.{parts}.weight", placement.model, LAYERS[0], self.within)
     }
 }
 
 impl Names {
     /// Norms before attention and the feed-forward network.
-    pub(super) const PLAIN: Names = Names { layer: &[ATTENTION, NETWORK, NORMS], experts: None, place: Place::ALONE };
+    pub(super) const PLAIN: Names =
+        Names { layer: &[ATTENTION, NETWORK, NORMS], experts: None, placement: Placement::ALONE };
     /// Norms of heads, too.
-    pub(super) const WITH_HEAD_NORMS: Names =
-        Names { layer: &[ATTENTION, NETWORK, NORMS, HEAD_NORMS], experts: None, place: Place::ALONE };
+    pub(super) const WITH_HEAD_NORMS: Names = Names { layer: &[ATTENTION, NETWORK, NORMS, HEAD_NORMS], ..Names::PLAIN };
     /// Norms before and behind attention and the feed-forward network.
     pub(super) const WITH_POST_NORMS: Names =
-        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS], experts: None, place: Place::ALONE };
+        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS], ..Names::PLAIN };
     /// Norms of heads, and norms before and behind attention and the feed-forward network.
-    pub(super) const WITH_ALL_NORMS: Names = Names {
-        layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS, HEAD_NORMS],
-        experts: None,
-        place: Place::ALONE,
-    };
+    pub(super) const WITH_ALL_NORMS: Names =
+        Names { layer: &[ATTENTION, NETWORK, NORMS_BEFORE, POST_NORMS, HEAD_NORMS], ..Names::PLAIN };
     /// Norms of queries and keys, and norms behind attention and the feed-forward network.
     pub(super) const POST_NORMS_ALONE: Names =
-        Names { layer: &[ATTENTION, NETWORK, POST_NORMS, HEAD_NORMS], experts: None, place: Place::ALONE };
+        Names { layer: &[ATTENTION, NETWORK, POST_NORMS, HEAD_NORMS], ..Names::PLAIN };
     /// Joined projections.
-    pub(super) const JOINED: Names = Names { layer: &[JOINED, NORMS], experts: None, place: Place::ALONE };
+    pub(super) const JOINED: Names = Names { layer: &[JOINED, NORMS], ..Names::PLAIN };
     /// Experts, each stored by itself.
     pub(super) const EXPERTS: Names =
-        Names { layer: &[ATTENTION, ROUTER, NORMS], experts: Some(EXPERTS), place: Place::ALONE };
+        Names { layer: &[ATTENTION, ROUTER, NORMS], experts: Some(EXPERTS), ..Names::PLAIN };
     /// Experts with norms of heads.
     pub(super) const EXPERTS_WITH_HEAD_NORMS: Names =
         Names { layer: &[ATTENTION, ROUTER, NORMS, HEAD_NORMS], ..Names::EXPERTS };
@@ -147,10 +145,9 @@ impl Names {
         Names { layer: &[ATTENTION, ROUTER, SHARED_EXPERT, NORMS], ..Names::EXPERTS };
     /// Experts with Mixtral's names.
     pub(super) const EXPERTS_OF_MIXTRAL: Names =
-        Names { layer: &[ATTENTION, ROUTER_OF_MIXTRAL, NORMS], experts: Some(EXPERTS_OF_MIXTRAL), place: Place::ALONE };
+        Names { layer: &[ATTENTION, ROUTER_OF_MIXTRAL, NORMS], experts: Some(EXPERTS_OF_MIXTRAL), ..Names::PLAIN };
     /// Experts in stacks.
-    pub(super) const STACKED_EXPERTS: Names =
-        Names { layer: &[ATTENTION, STACKED_EXPERTS, NORMS], experts: None, place: Place::ALONE };
+    pub(super) const STACKED_EXPERTS: Names = Names { layer: &[ATTENTION, STACKED_EXPERTS, NORMS], ..Names::PLAIN };
 
     fn rows(self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         self.layer.iter().copied().flatten()
@@ -158,10 +155,10 @@ impl Names {
 
     /// Returns the name that GGUF has for a tensor; `None` for one that is no part of the model.
     pub(super) fn of_gguf(self, key: &str) -> Option<String> {
-        if key == self.place.output {
+        if key == self.placement.output {
             return Some(OUTPUT.to_owned());
         }
-        let key = key.strip_prefix(self.place.model)?;
+        let key = key.strip_prefix(self.placement.model)?;
         if let Some((_, name)) = OUTSIDE.iter().find(|row| row.0 == key) {
             return Some((*name).to_owned());
         }
@@ -176,7 +173,7 @@ impl Names {
     /// Returns the name in the file of a tensor that GGUF has a name for.
     pub(super) fn key(self, name: &str) -> String {
         let key = || {
-            let Place { model, output } = self.place;
+            let Placement { model, output } = self.placement;
             if name == OUTPUT {
                 return Some(output.to_owned());
             }

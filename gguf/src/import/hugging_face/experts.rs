@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use incarnate_bytecode::{Error, Result};
 
 use super::super::checkpoint::{Checkpoint, ExpertOrder, Stored};
-use super::super::names::{ExpertNames, Place};
+use super::super::names::{ExpertNames, Placement};
 use super::element_type;
 use super::facts::Facts;
 use super::family::ExpertRule;
@@ -65,7 +65,7 @@ pub(super) fn metadata(facts: &Facts<'_>, rule: ExpertRule, count: u64) -> Resul
 /// The tensors of experts, in the order of the files.
 pub(super) struct ExpertTensors {
     names: ExpertNames,
-    place: Place,
+    placement: Placement,
     count: u64,
     layers: BTreeMap<u64, Vec<ExpertTensor>>,
 }
@@ -81,13 +81,13 @@ struct ExpertTensor {
 
 impl ExpertTensors {
     /// Returns no tensors of so many experts.
-    pub(super) fn new(names: ExpertNames, place: Place, count: u64) -> ExpertTensors {
-        ExpertTensors { names, place, count, layers: BTreeMap::new() }
+    pub(super) fn new(names: ExpertNames, placement: Placement, count: u64) -> ExpertTensors {
+        ExpertTensors { names, placement, count, layers: BTreeMap::new() }
     }
 
     /// Adds a tensor, and returns whether it is one of an expert.
     pub(super) fn add(&mut self, tensor: &SafetensorsTensor) -> Result<bool> {
-        let Some((layer, expert, part)) = self.names.parse(self.place, &tensor.name) else { return Ok(false) };
+        let Some((layer, expert, part)) = self.names.parse(self.placement, &tensor.name) else { return Ok(false) };
         let (name, shape, element_type) = (tensor.name.clone(), tensor.shape.clone(), element_type(tensor)?);
         self.layers.entry(layer).or_default().push(ExpertTensor { expert, part, name, element_type, shape });
         Ok(true)
@@ -106,7 +106,7 @@ impl ExpertTensors {
     }
 
     fn missing(&self, layer: u64, expert: u64, part: usize) -> Error {
-        let name = self.names.key(self.place, layer, &[expert], &[part]);
+        let name = self.names.key(self.placement, layer, &[expert], &[part]);
         Error::not_found(format!("the file has no tensor '{name}'"))
     }
 
@@ -126,7 +126,7 @@ impl ExpertTensors {
         }
         let mut add = |name: &str, parts: &[usize], shape: Vec<u64>| {
             let (name, key) =
-                (format!("blk.{layer}.{name}.weight"), self.names.key(self.place, layer, &experts, parts));
+                (format!("blk.{layer}.{name}.weight"), self.names.key(self.placement, layer, &experts, parts));
             checkpoint.add(Stored { name, key, element_type, shape });
         };
         let position = |part: usize| (0..).zip(&parts).find(|row| *row.1 == part).map_or(0, |row| row.0);

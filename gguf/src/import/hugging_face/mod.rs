@@ -89,7 +89,7 @@ pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result
         })?;
         let (mut names, norm_offset) = (family.names, family.norm_offset);
         if wrapper.is_some() {
-            names.place = Wrapper::place(tensors);
+            names.placement = Wrapper::placement(tensors);
         }
         let mut checkpoint = Checkpoint::new(Conventions { names, has_halves: true, norm_offset });
         let sizes = Sizes::read(&facts, family)?;
@@ -317,7 +317,7 @@ fn add_tensors(
     tensors: &[&SafetensorsTensor],
 ) -> Result<()> {
     let names = checkpoint.conventions.names;
-    let mut experts = names.experts.map(|experts| ExpertTensors::new(experts, names.place, sizes.experts));
+    let mut experts = names.experts.map(|experts| ExpertTensors::new(experts, names.placement, sizes.experts));
     for tensor in tensors {
         let key = shown(&tensor.name);
         // A table that older versions of `transformers` kept.

@@ -3,7 +3,7 @@
 
 use incarnate_bytecode::{Error, Result};
 
-use super::super::names::Place;
+use super::super::names::Placement;
 use super::WITHOUT_EFFECT;
 use super::facts::Facts;
 use crate::{SafetensorsTensor, shown};
@@ -69,9 +69,9 @@ impl Wrapper {
     }
 
     /// Returns where the tensors of the language model are.
-    pub(super) fn place(tensors: &[SafetensorsTensor]) -> Place {
-        let is_old = tensors.iter().any(|tensor| tensor.name.starts_with(Place::WITHIN.model));
-        if is_old { Place::WITHIN } else { Place::WITHIN_MODEL }
+    pub(super) fn placement(tensors: &[SafetensorsTensor]) -> Placement {
+        let is_old = tensors.iter().any(|tensor| tensor.name.starts_with(Placement::WITHIN.model));
+        if is_old { Placement::WITHIN } else { Placement::WITHIN_MODEL }
     }
 
     /// Whether a tensor is one of a part that is left out.
