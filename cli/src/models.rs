@@ -134,6 +134,9 @@ pub(super) fn compile_model(
             // Without standard error, the note is lost and the module is not.
             let _ = writeln!(stderr(), "note: {}: {float}", Escaped(&model.display().to_string()));
         }),
+        Event::LeavingOut(left_out) => line.suspend(|| {
+            let _ = writeln!(stderr(), "note: {}: {left_out}", Escaped(&model.display().to_string()));
+        }),
         Event::NotKept(_) if core::mem::replace(&mut not_kept.is_written, true) => {}
         Event::NotKept(why) => line.suspend(|| {
             let _ = writeln!(stderr(), "note: {}", Escaped(&why.to_string()));

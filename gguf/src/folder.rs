@@ -1,5 +1,6 @@
 //! Models in the layout of Hugging Face: a folder with `config.json`, weights in `.safetensors` files, and a tokenizer.
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,6 @@ use crate::chunked::contents_of;
 use crate::safetensors::{SafetensorsFile, SafetensorsIndex, SafetensorsTensor};
 use crate::shown;
 
-/// The file of a model's sizes and constants.
-const CONFIG: &str = "config.json";
 /// The file of all weights, or of the names of such files. The first that exists counts, as in Hugging Face's `transformers`.
 const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
 /// Most bytes of a file that is read as a whole. The largest published tokenizers have about 33 MB.
@@ -20,16 +19,43 @@ const LIMIT: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFolder {
     path: PathBuf,
+    /// The files, where they are in memory and not in a folder.
+    files: Option<HashMap<String, Vec<u8>>>,
 }
 
 impl ModelFolder {
+    /// The file of a model's sizes and constants.
+    pub const CONFIG: &str = "config.json";
+    /// The file of how texts are generated.
+    pub const GENERATION_CONFIG: &str = "generation_config.json";
+    /// The file of the tokenizer.
+    pub const TOKENIZER: &str = "tokenizer.json";
+    /// The file of the special tokens, and of the chat template.
+    pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+    /// The file of the chat template alone.
+    pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
+    /// All files but those of weights.
+    pub const FILES: [&str; 5] = [
+        ModelFolder::CONFIG,
+        ModelFolder::GENERATION_CONFIG,
+        ModelFolder::TOKENIZER,
+        ModelFolder::TOKENIZER_CONFIG,
+        ModelFolder::CHAT_TEMPLATE,
+    ];
+
     /// Returns the model of a folder; `None` if the path is no folder with a file `config.json`.
     #[must_use]
     pub fn at(path: &Path) -> Option<ModelFolder> {
-        path.join(CONFIG).is_file().then(|| ModelFolder { path: path.to_owned() })
+        path.join(ModelFolder::CONFIG).is_file().then(|| ModelFolder { path: path.to_owned(), files: None })
     }
 
-    /// Returns the path of the folder.
+    /// Returns the model of files in memory, by their names, without weights. The path is for messages.
+    #[must_use]
+    pub fn of_files(path: &Path, files: HashMap<String, Vec<u8>>) -> ModelFolder {
+        ModelFolder { path: path.to_owned(), files: Some(files) }
+    }
+
+    /// Returns the path of the folder, or that for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -40,6 +66,9 @@ impl ModelFolder {
     /// # Errors
     /// RESOURCE_EXHAUSTED for a file of more than 64 MiB; errors of reading.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        if let Some(files) = &self.files {
+            return Ok(files.get(name).cloned());
+        }
         let path = self.path.join(name);
         if !path.exists() {
             return Ok(None);
@@ -58,8 +87,8 @@ impl ModelFolder {
     /// # Errors
     /// Those of [`ModelFolder::read`]; NOT_FOUND if the file is gone.
     pub fn config(&self) -> Result<Vec<u8>> {
-        let config = self.read(CONFIG)?;
-        config.ok_or_else(|| Error::not_found(format!("'{}' has no {CONFIG}", self.path.display())))
+        let config = self.read(ModelFolder::CONFIG)?;
+        config.ok_or_else(|| Error::not_found(format!("'{}' has no {}", self.path.display(), ModelFolder::CONFIG)))
     }
 
     /// Returns the path of the weights: that of the file with all of them, or that of the index of several files.

@@ -45,6 +45,7 @@ pub(crate) fn compile(
             let note = |event| match event {
                 Event::NotKept(why) => notes.push(why.to_string()),
                 Event::TakingF32(float) => notes.push(format!("{}: {float}", model.display())),
+                Event::LeavingOut(left_out) => notes.push(format!("{}: {left_out}", model.display())),
                 Event::Starting => {}
             };
             let module = Compiler::find(iree_compile.as_deref())?.compile(&model, &options, note)?;

@@ -7,9 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::shown;
 
-/// The file of the special tokens, and of the chat template.
-pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-
 /// An object of JSON.
 pub(crate) type Object = Map<String, Value>;
 

@@ -302,6 +302,9 @@ impl Config {
                     Event::TakingF32(float) if is_build_script() => {
                         println!("cargo::warning='{}': {float}", model.display());
                     }
+                    Event::LeavingOut(left_out) if is_build_script() => {
+                        println!("cargo::warning='{}': {left_out}", model.display());
+                    }
                     Event::NotKept(why) if is_build_script() => println!("cargo::warning={why}"),
                     _ => {}
                 };

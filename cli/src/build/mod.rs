@@ -60,10 +60,11 @@ pub(super) struct BuildArguments {
     /// Results may differ by rounding, and are the same on every processor.
     #[arg(long)]
     pub(super) unfuse: bool,
-    /// Put the file of a language model (.gguf) into the program, which is one file that talks then.
+    /// Put a language model into the program, which is one file that talks then: a .gguf file, or the weights and the tokenizer of a
+    /// folder.
     #[arg(long)]
     pub(super) with_weights: bool,
-    /// The file of the language model.
+    /// The file or the folder of the language model.
     #[arg(skip)]
     pub(super) weights: Option<PathBuf>,
     #[command(flatten)]
@@ -101,13 +102,9 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     }
     let weights = arguments.weights.as_deref().filter(|_| arguments.with_weights);
     if arguments.with_weights && weights.is_none() {
-        return Err(Error::invalid_argument("--with-weights is for a language model: .gguf"));
-    }
-    if let Some(folder) = weights.filter(|weights| weights.is_dir()) {
-        return Err(Error::unimplemented(format!(
-            "--with-weights is for a language model in one file, .gguf: '{}' is a folder, which programs name as `chat FOLDER`",
-            folder.display()
-        )));
+        return Err(Error::invalid_argument(
+            "--with-weights is for a language model: .gguf, or a folder with config.json",
+        ));
     }
     let (length, executables) = program(&arguments.module, weights, &arguments.output, &project, &target, code)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
@@ -117,7 +114,7 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     Ok(Verdict::Success)
 }
 
-/// Builds the program of some modules, the main one last, in a file, for a target; `weights` is the file of a model that it contains. Returns its length in bytes, and notes on the modules'
+/// Builds the program of some modules, the main one last, in a file, for a target; `weights` is the file or the folder of a model that it contains. Returns its length in bytes, and notes on the modules'
 /// executables.
 ///
 /// # Errors
@@ -149,7 +146,7 @@ pub(super) fn program(
     let length = atomic_file::write(file, |temporary| {
         fs::copy(&built, temporary)?;
         weights.map_or(Ok(()), |weights| attach(temporary, weights))?;
-        Ok(fs::metadata(temporary)?.len())
+        Ok::<_, Error>(fs::metadata(temporary)?.len())
     })?;
     Ok((length, executables))
 }

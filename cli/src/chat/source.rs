@@ -1,10 +1,12 @@
-//! The file or the folder of a model: one that a command line names, or the file of the program itself.
+//! The file or the folder of a model: one that a command line names, or that in the program itself.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_gguf::{GgufFile, ModelFolder, SCOPE};
+use incarnate_runtime::bytecode::Contents;
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::parameters::{ArchiveFormat, FileAccess, ParameterFile, ParameterIndex, ScopedIndex};
 use incarnate_runtime::session::SessionBuilder;
@@ -13,11 +15,14 @@ use incarnate_text::{ChatTemplate, Tokenizer};
 
 use super::attached::attached;
 
+/// Bytes that tell the format of a model's file.
+const MAGIC_BYTES: usize = 4;
+
 /// The file or the folder of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelSource {
     path: PathBuf,
-    /// Where the file is in the program.
+    /// Where the model's file is in the program.
     range: Option<Range<u64>>,
 }
 
@@ -65,12 +70,16 @@ impl ModelSource {
         }
     }
 
-    /// Returns the file in the program, if it has one.
+    /// Returns the model in the program, if it has one.
     ///
     /// # Errors
     /// Errors of reading the program.
     pub(crate) fn of_program() -> Result<Option<ModelSource>> {
-        let path = std::env::current_exe().context(|| "finding the program's file")?;
+        ModelSource::in_file(std::env::current_exe().context(|| "finding the program's file")?)
+    }
+
+    /// Returns the model in the file of a program, if it has one.
+    fn in_file(path: PathBuf) -> Result<Option<ModelSource>> {
         let range = attached(&path).context(|| format!("reading '{}'", path.display()))?;
         Ok(range.map(|range| ModelSource { path, range: Some(range) }))
     }
@@ -93,17 +102,41 @@ impl ModelSource {
     /// # Errors
     /// Errors of reading, and those of a damaged file.
     pub(crate) fn text(&self) -> Result<ModelText> {
-        let file = match &self.range {
-            None => match ModelFolder::at(&self.path) {
-                Some(folder) => return Ok(ModelText::Folder(folder)),
-                None => GgufFile::open(&self.path),
-            },
-            Some(range) => {
-                let contents = Arc::new(MappedFile::contents_of_range(&self.path, range.clone())?);
-                GgufFile::read(contents).context(|| format!("'{}'", self.path.display()))
-            }
+        let Some(range) = &self.range else {
+            return match ModelFolder::at(&self.path) {
+                Some(folder) => Ok(ModelText::Folder(folder)),
+                None => GgufFile::open(&self.path).map(|file| ModelText::Gguf(Box::new(file))),
+            };
         };
-        file.map(|file| ModelText::Gguf(Box::new(file)))
+        let (contents, format) = self.in_program(range)?;
+        let context = || format!("'{}'", self.path.display());
+        if format == ArchiveFormat::Gguf {
+            return GgufFile::read(contents).context(context).map(|file| ModelText::Gguf(Box::new(file)));
+        }
+        let index = self.index(contents, format)?;
+        let files = ModelFolder::FILES.iter().filter_map(|name| {
+            let bytes = index.get(name)?.read();
+            Some(bytes.map(|bytes| ((*name).to_owned(), bytes)))
+        });
+        let files = files.collect::<Result<HashMap<_, _>>>().context(context)?;
+        Ok(ModelText::Folder(ModelFolder::of_files(&self.path, files)))
+    }
+
+    /// Maps the model's file in the program, and returns its format, which the first bytes say.
+    fn in_program(&self, range: &Range<u64>) -> Result<(Arc<Contents>, ArchiveFormat)> {
+        let contents = Arc::new(MappedFile::contents_of_range(&self.path, range.clone())?);
+        let first = contents.bytes(0..contents.length().min(MAGIC_BYTES))?;
+        let format = ArchiveFormat::of(Path::new(""), &first).context(|| format!("'{}'", self.path.display()))?;
+        Ok((contents, format))
+    }
+
+    /// Lists the parameters of the model's file in the program.
+    fn index(&self, contents: Arc<Contents>, format: ArchiveFormat) -> Result<ParameterIndex> {
+        let name = self.path.display().to_string();
+        let mut index = ParameterIndex::new();
+        let added = index.add_archive(&ParameterFile::from_contents(name, contents), format);
+        added.context(|| format!("weights in '{}'", self.path.display()))?;
+        Ok(index)
     }
 
     /// Adds the weights to a session, as parameters.
@@ -114,18 +147,16 @@ impl ModelSource {
         let Some(range) = &self.range else {
             return Ok(builder.parameter_file(SCOPE, &self.path, FileAccess::Map));
         };
-        let name = self.path.display().to_string();
-        let contents = Arc::new(MappedFile::contents_of_range(&self.path, range.clone())?);
-        let mut index = ParameterIndex::new();
-        let added = index.add_archive(&ParameterFile::from_contents(name, contents), ArchiveFormat::Gguf);
-        added.context(|| format!("weights in '{}'", self.path.display()))?;
-        Ok(builder.parameters(ScopedIndex::new(SCOPE, index)))
+        let (contents, format) = self.in_program(range)?;
+        Ok(builder.parameters(ScopedIndex::new(SCOPE, self.index(contents, format)?)))
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
+    #[cfg(feature = "cli")]
+    use incarnate_runtime::parameters::ParameterStorage;
     use incarnate_text::LanguageModel as _;
     use serde_json::{Map, Value, json};
 
@@ -150,19 +181,58 @@ mod tests {
         std::fs::write(folder.join("tokenizer.json"), tokenizer).unwrap();
     }
 
+    fn fixture() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model")
+    }
+
+    fn logits(source: &ModelSource) -> Vec<f32> {
+        let module = fixture().join("vmvx.vmfb");
+        let mut model = ModuleModel::load(source, "local-sync", &|builder| builder.module_file(&module)).unwrap();
+        model.logits(0, &[7, 3], 0).unwrap().to_vec()
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn models_in_programs_are_those_of_files_and_folders() {
+        let file = fixture().join("model.gguf");
+        let expected = logits(&ModelSource::find(Some(&file)).unwrap());
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("small");
+        std::fs::create_dir(&folder).unwrap();
+        write_folder(&GgufFile::open(&file).unwrap(), &folder);
+        // The extension of a program says nothing of what is in it.
+        let program = temporary.path().join("talk.safetensors");
+        let attach = |model: &Path| {
+            std::fs::write(&program, "code").unwrap();
+            super::super::attached::attach(&program, model).unwrap();
+            ModelSource::in_file(program.clone()).unwrap().unwrap()
+        };
+        let source = attach(&file);
+        assert!(matches!(source.text().unwrap(), ModelText::Gguf(_)));
+        assert_eq!(logits(&source), expected);
+        let source = attach(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(logits(&source), expected);
+        let text = source.text().unwrap();
+        assert_eq!(text.tokenizer().unwrap().end_tokens(), [2]);
+        let error = text.template().unwrap_err().to_string();
+        assert!(error.starts_with("NOT_FOUND") && error.contains("chat_template.jinja"), "{error}");
+        // Weights are used in place: each begins at a multiple of 64 bytes.
+        let (contents, format) = source.in_program(source.range.as_ref().unwrap()).unwrap();
+        for entry in source.index(contents, format).unwrap().entries() {
+            let ParameterStorage::File { offset, .. } = entry.storage() else { panic!("{entry:?}") };
+            assert!(offset.is_multiple_of(64), "{entry:?}");
+        }
+    }
+
     #[test]
     fn folders_have_weights_and_tokenizers_as_files_have() {
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/language_model");
+        let fixture = fixture();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("Small-1.5B");
         std::fs::create_dir(&path).unwrap();
         write_folder(&GgufFile::open(&fixture.join("model.gguf")).unwrap(), &path);
-        let logits = |path: &Path| {
-            let source = ModelSource::find(Some(path)).unwrap();
-            let module = fixture.join("vmvx.vmfb");
-            let mut model = ModuleModel::load(&source, "local-sync", &|builder| builder.module_file(&module)).unwrap();
-            model.logits(0, &[7, 3], 0).unwrap().to_vec()
-        };
+        let logits = |path: &Path| logits(&ModelSource::find(Some(path)).unwrap());
         assert_eq!(logits(&path), logits(&fixture.join("model.gguf")));
         let source = ModelSource::find(Some(&path)).unwrap();
         let text = source.text().unwrap();

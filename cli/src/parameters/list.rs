@@ -36,7 +36,9 @@ fn table(scope: &str, index: &ParameterIndex) -> String {
     let _ = writeln!(text, "{}//", bar("//---------------+------------------+------------------+"));
     for entry in index.entries() {
         let (start, end) = match entry.storage() {
-            ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => ("-".to_owned(), "-".to_owned()),
+            ParameterStorage::Splat(_) | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) => {
+                ("-".to_owned(), "-".to_owned())
+            }
             ParameterStorage::File { offset, .. } => {
                 (offset.to_string(), offset.saturating_add(entry.length()).to_string())
             }

@@ -60,7 +60,10 @@ impl AtomicFile {
 /// # Errors
 /// Those of creating, writing and renaming, with the path.
 #[cfg(feature = "cli")]
-pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T> {
+pub(crate) fn write<T, E: Into<Error>>(
+    path: &Path,
+    write: impl FnOnce(&Path) -> core::result::Result<T, E>,
+) -> Result<T> {
     let written = || -> Result<T> {
         let path = &target_of(path)?;
         if is_written_directly(path) {
@@ -68,7 +71,7 @@ pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) 
         }
         // Closes the handle: a file that is open for writing cannot be executed.
         let temporary = temporary_for(path)?.into_temp_path();
-        let result = write(&temporary)?;
+        let result = write(&temporary).map_err(Into::into)?;
         temporary.persist(path).map_err(|error| error.error)?;
         Ok(result)
     };
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"before after");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         #[cfg(feature = "cli")]
-        assert!(write(&name, |_| Ok(())).unwrap_err().to_string().contains("not a regular file"));
+        assert!(write(&name, |_| Ok::<_, Error>(())).unwrap_err().to_string().contains("not a regular file"));
         assert!(is_open_file(&target_of(Path::new("/dev/stdout")).unwrap()));
     }
 }

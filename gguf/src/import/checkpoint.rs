@@ -17,6 +17,9 @@ pub struct Checkpoint {
     positions: HashMap<String, usize>,
     /// Vectors that the metadata states.
     vectors: HashMap<String, Vec<f32>>,
+    /// The orders of experts that are stored one by one, of the layers.
+    expert_orders: HashMap<String, ExpertOrder>,
+    left_out: Option<&'static str>,
     pub(super) conventions: Conventions,
 }
 
@@ -39,6 +42,16 @@ pub(super) struct Stored {
     pub(super) shape: Vec<u64>,
 }
 
+/// The order in which a file has the tensors of a layer's experts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExpertOrder {
+    /// The positions of the gate, of `up` and of `down` among the tensors of an expert, which are one behind the other; `None` where all gates
+    /// are, all `up` and all `down`.
+    pub(super) parts: Option<[u32; 3]>,
+    /// The position of each expert.
+    pub(super) experts: Vec<u32>,
+}
+
 /// How a file stores what others store otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Conventions {
@@ -56,8 +69,15 @@ impl Checkpoint {
     const MAXIMUM_ELEMENTS: u64 = 1 << 16;
 
     pub(super) fn new(conventions: Conventions) -> Checkpoint {
-        let (metadata, vectors) = (HashMap::new(), HashMap::new());
-        Checkpoint { metadata, tensors: Vec::new(), positions: HashMap::new(), vectors, conventions }
+        Checkpoint {
+            metadata: HashMap::new(),
+            tensors: Vec::new(),
+            positions: HashMap::new(),
+            vectors: HashMap::new(),
+            expert_orders: HashMap::new(),
+            left_out: None,
+            conventions,
+        }
     }
 
     /// Takes the metadata of the architecture and the tensors of a GGUF file.
@@ -93,6 +113,16 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
+    /// Returns what the language model of a model of several modalities is without, such as `images`; `None` for one of texts alone.
+    #[must_use]
+    pub fn left_out(&self) -> Option<&str> {
+        self.left_out
+    }
+
+    pub(super) fn set_left_out(&mut self, without: &'static str) {
+        self.left_out = Some(without);
+    }
+
     /// Sets a value of the metadata.
     pub(super) fn state(&mut self, key: &str, stated: Stated) {
         self.metadata.insert(key.to_owned(), stated);
@@ -107,6 +137,15 @@ impl Checkpoint {
     /// Sets a vector that the metadata states.
     pub(super) fn set_vector(&mut self, name: &str, elements: Vec<f32>) {
         self.vectors.insert(name.to_owned(), elements);
+    }
+
+    /// Sets the order of the experts of a layer.
+    pub(super) fn set_expert_order(&mut self, layer: String, order: ExpertOrder) {
+        self.expert_orders.insert(layer, order);
+    }
+
+    pub(super) fn expert_order(&self, layer: &str) -> Option<&ExpertOrder> {
+        self.expert_orders.get(layer)
     }
 
     pub(super) fn tensors(&self) -> &[Stored] {

@@ -1,12 +1,12 @@
 //! Mixtures of experts: networks of which each token takes the best few. Tokens come one by one ([`Rows::One`]).
 
-use incarnate_bytecode::Result;
+use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, IntPredicate, Iterator, Map, Value};
 
 use super::activation::{gated_element, sigmoid};
 use super::config::{Config, Mixture};
 use super::feed_forward::Network;
-use super::product::{Chosen, Rows, multiply_add, product_of_chosen};
+use super::product::{Chosen, Rows, StackedRows, multiply_add, product_of_chosen};
 use super::projection::{Projection, add_result};
 use super::weight::{Parameters, Vector, Weight};
 
@@ -19,28 +19,90 @@ pub(super) struct Experts {
     mixture: Mixture,
     /// Gives each expert its chance.
     router: Projection,
-    gate: Weight,
-    up: Weight,
-    down: Weight,
+    gate: Stack,
+    up: Stack,
+    down: Stack,
+    /// The position of each expert in the stacks, unless that is its number.
+    positions: Option<Vec<u64>>,
     /// A network that all tokens take, with the vector of its gate.
     shared: Option<(Network, Option<Vector>)>,
+}
+
+/// Matrices of all experts, which are parts of a weight.
+#[derive(Clone, Debug)]
+struct Stack {
+    weight: Weight,
+    rows: StackedRows,
+}
+
+impl Stack {
+    fn new(weight: Weight, rows: [i64; 3]) -> Stack {
+        let [count, first, stride] = rows;
+        Stack { weight, rows: StackedRows { count, first, stride } }
+    }
+
+    /// Multiplies a vector with the matrix of an expert.
+    fn product(
+        &self,
+        b: &mut Builder,
+        x: Value,
+        (numbers, at, count): (Value, [Value; 2], i64),
+        addend: Option<Value>,
+    ) -> Value {
+        product_of_chosen(b, x, &self.weight, &Chosen { numbers, at, count, rows: self.rows }, addend)
+    }
 }
 
 impl Experts {
     /// Declares the weights.
     pub(super) fn declare(b: &mut Builder, of: &mut Parameters<'_>, name: &str, mixture: Mixture) -> Result<Experts> {
-        let (width, count, hidden) = (of.config.width, mixture.count, mixture.hidden);
+        let (width, count) = (of.config.width, mixture.count);
         let part = |part: &str| format!("{name}.ffn_{part}.weight");
         let router = Projection::declare(b, of, &format!("{name}.ffn_gate_inp"), [count, width])?;
-        let gate = Weight::declare_stack(b, of, &part("gate_exps"), [count, hidden, width])?;
-        let up = Weight::declare_stack(b, of, &part("up_exps"), [count, hidden, width])?;
-        let down = Weight::declare_stack(b, of, &part("down_exps"), [count, width, hidden])?;
+        let ([gate, up, down], positions) = Experts::declare_stacks(b, of, name, mixture)?;
         let mut shared = None;
         if of.has(&part("up_shexp")) {
             let network = Network::declare(b, of, (name, "_shexp"), mixture.shared_hidden)?;
             shared = Some((network, Vector::optional(b, of, &part("gate_inp_shexp"), width)?));
         }
-        Ok(Experts { mixture, router, gate, up, down, shared })
+        Ok(Experts { mixture, router, gate, up, down, positions, shared })
+    }
+
+    /// Declares the gates, `up` and `down`: in a parameter each, the gate with `up` in one, or all in one. Returns the positions of the
+    /// experts, too, unless these are their numbers.
+    fn declare_stacks(
+        b: &mut Builder,
+        of: &mut Parameters<'_>,
+        name: &str,
+        mixture: Mixture,
+    ) -> Result<([Stack; 3], Option<Vec<u64>>)> {
+        let (width, count, hidden) = (of.config.width, mixture.count, mixture.hidden);
+        let part = |part: &str| format!("{name}.ffn_{part}.weight");
+        let order = of.expert_order(name);
+        let is_sorted = order.is_none_or(|order| (0..).zip(&order.experts).all(|row| row.0 == *row.1));
+        let positions = order.filter(|_| !is_sorted);
+        let positions = positions.map(|order| order.experts.iter().copied().map(u64::from).collect());
+        if let Some(parts) = order.and_then(|order| order.parts) {
+            let wide = Weight::declare_stack(b, of, &part("exps"), &[count, 3, hidden, width])?;
+            let narrow = wide.with_columns(hidden)?;
+            let [gate, up, down] = parts.map(i64::from);
+            let [gate, up] = [gate, up].map(|part| Stack::new(wide.clone(), [hidden, part * hidden, 3 * hidden]));
+            let down = Stack::new(narrow, [width, down * width, 3 * width]);
+            return Ok(([gate, up, down], positions));
+        }
+        let down = |b: &mut Builder, of: &mut Parameters<'_>| {
+            let down = Weight::declare_stack(b, of, &part("down_exps"), &[count, width, hidden])?;
+            Ok::<_, Error>(Stack::new(down, [width, 0, width]))
+        };
+        if of.has(&part("gate_up_exps")) {
+            let both = Weight::declare_stack(b, of, &part("gate_up_exps"), &[count, 2 * hidden, width])?;
+            let [gate, up] = [0, hidden].map(|first| Stack::new(both.clone(), [hidden, first, 2 * hidden]));
+            return Ok(([gate, up, down(b, of)?], positions));
+        }
+        let gate = Weight::declare_stack(b, of, &part("gate_exps"), &[count, hidden, width])?;
+        let up = Weight::declare_stack(b, of, &part("up_exps"), &[count, hidden, width])?;
+        let [gate, up] = [gate, up].map(|weight| Stack::new(weight, [hidden, 0, hidden]));
+        Ok(([gate, up, down(b, of)?], positions))
     }
 
     /// Adds the experts' result to vectors, normalised by `norm` if there is one.
@@ -71,9 +133,9 @@ impl Experts {
             // No constant, so that all ranks share their kernels.
             let rank = b.index(rank);
             let at = [row, b.opaque(rank)];
-            let chosen = Chosen { numbers: experts, at, count: self.mixture.count };
-            let gate = product_of_chosen(b, vector, &self.gate, &chosen, None);
-            let up = product_of_chosen(b, vector, &self.up, &chosen, None);
+            let chosen = (experts, at, self.mixture.count);
+            let gate = self.gate.product(b, vector, chosen, None);
+            let up = self.up.product(b, vector, chosen, None);
             // The product is linear, so that a share of the hidden vector gives a share of the result. The dispatch is explicit because
             // IREE's compiler, up to 3.13, computes wrong shares where it fuses their loops with this one.
             let hidden = b.dispatch(&[Extent::Constant(self.mixture.hidden)], |b| {
@@ -83,13 +145,13 @@ impl Experts {
                     b.mulf(hidden, share)
                 })
             });
-            sum = Some(product_of_chosen(b, hidden, &self.down, &chosen, sum));
+            sum = Some(self.down.product(b, hidden, chosen, sum));
         }
         let extents = [Extent::Constant(1), Extent::Constant(config.width)];
         b.expand_shape(sum.unwrap_or(vector), &[vec![0, 1]], &extents)
     }
 
-    /// Returns the best experts of each row and their shares, `[rows, used]` each. Of experts with equal chances the first is better.
+    /// Returns the positions of the best experts of each row and their shares, `[rows, used]` each. Of experts with equal chances the first is better.
     fn choose(&self, b: &mut Builder, rows: Rows, x: Value) -> (Value, Value) {
         let logits = self.router.apply(b, rows, x);
         let (row, used) = (rows.extent(), Extent::Constant(self.mixture.used));
@@ -118,11 +180,22 @@ impl Experts {
             b.cmpi(IntPredicate::Equal, rank, expected)
         };
         let initial = b.fill(none, &[row, used]);
-        let experts = b.generic_single(&[ranks], initial, &maps, &last_sums, |b, x| {
+        let positions = self.positions.as_ref().map(|all| b.dense(all, &[all.len() as u64], Element::I32));
+        let inputs: Vec<Value> = [ranks].into_iter().chain(positions).collect();
+        let mut maps_of_positions = maps.to_vec();
+        if positions.is_some() {
+            maps_of_positions.insert(1, Map::of(3, &[2]));
+        }
+        let experts = b.generic_single(&inputs, initial, &maps_of_positions, &last_sums, |b, x| {
             let is_chosen = has_rank(b, x[0]);
-            let expert = b.iteration(2);
-            let expert = b.index_cast(expert, Element::I32);
-            b.select(is_chosen, expert, x[1])
+            match (positions, x) {
+                (Some(_), [_, position, sum]) => b.select(is_chosen, *position, *sum),
+                _ => {
+                    let expert = b.iteration(2);
+                    let expert = b.index_cast(expert, Element::I32);
+                    b.select(is_chosen, expert, x[1])
+                }
+            }
         });
         let initial = b.fill(zero, &[row, used]);
         let maps = [Map::of(3, &[0, 2]), Map::of(3, &[0, 2]), Map::of(3, &[0, 1])];

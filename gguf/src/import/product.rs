@@ -93,16 +93,34 @@ pub(super) struct Chosen {
     pub(super) at: [Value; 2],
     /// How many matrices there are.
     pub(super) count: i64,
+    /// Where they are in the stack.
+    pub(super) rows: StackedRows,
+}
+
+/// Where matrices are in a stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StackedRows {
+    /// Rows of a matrix.
+    pub(super) count: i64,
+    /// The first row of the first matrix.
+    pub(super) first: i64,
+    /// Rows from the first one of a matrix to that of the next matrix.
+    pub(super) stride: i64,
 }
 
 impl Chosen {
-    /// Computes the first row of the matrix, which has so many rows.
-    fn first_row(&self, b: &mut Builder, rows: i64) -> Value {
+    /// Computes the first row of the matrix.
+    fn first_row(&self, b: &mut Builder) -> Value {
         let number = b.extract(self.numbers, &self.at);
-        let (last, rows) = (b.int(self.count - 1, Element::I32), b.index(rows));
+        let (last, stride) = (b.int(self.count - 1, Element::I32), b.index(self.rows.stride));
         let number = b.minui(number, last);
         let number = b.index_castui(number, Element::Index);
-        b.muli(number, rows)
+        let row = b.muli(number, stride);
+        if self.rows.first == 0 {
+            return row;
+        }
+        let first = b.index(self.rows.first);
+        b.addi(row, first)
     }
 }
 
@@ -137,11 +155,11 @@ fn product_of_rows(
     let zero = b.float(0.0, Element::F32);
     // The last loop is that over lanes.
     let lanes = columns.len() - usize::from(shared.is_some());
-    let count = weight.rows / chosen.map_or(1, |chosen| chosen.count);
+    let count = chosen.map_or(weight.rows, |chosen| chosen.rows.count);
     let rows = constants(&[count]);
     b.dispatch(&rows, |b| {
         // Read before the loops, so that the positions of blocks are sums of multiples of indices.
-        let first = chosen.map(|chosen| chosen.first_row(b, count));
+        let first = chosen.map(|chosen| chosen.first_row(b));
         // States the extents of the loops over blocks and groups; it is not read.
         let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
         let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use incarnate_bytecode::{Error, Result};
-use incarnate_mlir::{Builder, Element, Type, Value};
+use incarnate_mlir::{Builder, Element, Extent, Type, Value};
 
 use super::SCOPE;
 use super::blocks::{Block, Format};
-use super::checkpoint::{Checkpoint, Stored};
+use super::checkpoint::{Checkpoint, ExpertOrder, Stored};
 use super::config::Config;
 use super::half::float_of_bits;
 use crate::{ElementType, shown};
@@ -27,6 +27,11 @@ impl<'a> Parameters<'a> {
     /// Whether the model has a tensor, or a vector that its metadata states.
     pub(super) fn has(&self, name: &str) -> bool {
         self.checkpoint.tensor(name).is_some() || self.checkpoint.vector(name).is_some()
+    }
+
+    /// Returns the order of the experts of a layer, where they are stored one by one.
+    pub(super) fn expert_order(&self, layer: &str) -> Option<&'a ExpertOrder> {
+        self.checkpoint.expert_order(layer)
     }
 
     /// Checks that the model has a tensor.
@@ -97,15 +102,23 @@ impl Weight {
         Weight::declare_as(b, of, (name, &shape), shape)
     }
 
-    /// Declares the parameter of matrices `[matrices, rows, columns]`, whose rows are one behind the other.
-    pub(super) fn declare_stack(
-        b: &mut Builder,
-        of: &mut Parameters<'_>,
-        name: &str,
-        shape: [i64; 3],
-    ) -> Result<Weight> {
-        let [matrices, rows, columns] = shape;
-        Weight::declare_as(b, of, (name, &shape), [matrices * rows, columns])
+    /// Declares the parameter of matrices `[matrices..., rows, columns]`, whose rows are one behind the other.
+    pub(super) fn declare_stack(b: &mut Builder, of: &mut Parameters<'_>, name: &str, shape: &[i64]) -> Result<Weight> {
+        let [outer @ .., columns] = shape else {
+            return Err(Error::internal("a stack of matrices without columns"));
+        };
+        Weight::declare_as(b, of, (name, shape), [outer.iter().product(), *columns])
+    }
+
+    /// Returns the same elements as rows of another length, which divides their number.
+    pub(super) fn with_columns(&self, columns: i64) -> Result<Weight> {
+        if columns % self.format.elements() != 0 {
+            let (name, element) = (&self.name, self.format.elements());
+            return Err(Error::unimplemented(format!(
+                "'{name}' with rows of {columns} elements, which are no multiple of {element}"
+            )));
+        }
+        Ok(Weight { rows: self.rows * self.columns / columns, columns, ..self.clone() })
     }
 
     fn declare_as(
@@ -148,7 +161,16 @@ impl Weight {
 
     /// Reads the stored blocks, unless they are opened.
     pub(super) fn load(&self, b: &mut Builder) -> Value {
-        self.opened.unwrap_or_else(|| b.load_global(&self.name, &self.ty))
+        let stored = self.opened.unwrap_or_else(|| b.load_global(&self.name, &self.ty));
+        let ty = self.format.storage(self.rows, self.columns);
+        if ty == self.ty {
+            return stored;
+        }
+        let extents = ty.extents().unwrap_or_default().iter().copied();
+        let extents: Vec<Extent> = extents.flatten().map(|extent| Extent::Constant(extent.cast_signed())).collect();
+        let dimensions = vec![(0..extents.len()).collect()];
+        let elements = b.collapse_shape(stored, &dimensions);
+        b.expand_shape(elements, &dimensions, &extents)
     }
 }
 

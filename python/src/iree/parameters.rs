@@ -193,7 +193,7 @@ impl ParameterIndex {
 /// Returns the entry for Python; `files` are the handles of known files.
 fn entry_of(py: Python<'_>, entry: ParameterEntry, files: &[Py<FileHandle>]) -> PyResult<ParameterIndexEntry> {
     let file = match entry.storage() {
-        ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => None,
+        ParameterStorage::Splat(_) | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) => None,
         ParameterStorage::File { file, .. } => {
             let known = files.iter().find(|handle| Arc::ptr_eq(&handle.get().file, file));
             Some(known.map_or_else(|| FileHandle::of_file(py, Arc::clone(file)), |handle| Ok(handle.clone_ref(py)))?)
@@ -372,6 +372,9 @@ impl ParameterIndex {
             text += &match entry.storage() {
                 ParameterStorage::Splat(_) => format!("  splat of {} bytes: {}\n", entry.length(), entry.key()),
                 ParameterStorage::Unreadable(error) => format!("  cannot be read ({error}): {}\n", entry.key()),
+                ParameterStorage::Joined(parts) => {
+                    format!("  {} bytes of {} parameters: {}\n", entry.length(), parts.len(), entry.key())
+                }
                 ParameterStorage::File { file, offset } => {
                     format!("  {} bytes at {offset} of {}: {}\n", entry.length(), file.name(), entry.key())
                 }
@@ -432,7 +435,7 @@ impl ParameterIndexEntry {
         match (&self.file, self.entry.storage()) {
             (Some(file), ParameterStorage::File { offset, .. }) => Ok((file.clone_ref(py), *offset)),
             (_, ParameterStorage::Unreadable(error)) => Err(PyValueError::new_err(error.to_string())),
-            _ => Err(PyValueError::new_err("Entry is not file storage based: it is a splat")),
+            _ => Err(PyValueError::new_err("Entry is not file storage based: it is a splat, or has several parts")),
         }
     }
 
@@ -450,7 +453,9 @@ impl ParameterIndexEntry {
     fn splat_pattern<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         match self.entry.storage() {
             ParameterStorage::Splat(splat) => Ok(PyBytes::new(py, splat.pattern())),
-            ParameterStorage::File { .. } => Err(PyValueError::new_err("Entry is not splat based: it is in a file")),
+            ParameterStorage::File { .. } | ParameterStorage::Joined(_) => {
+                Err(PyValueError::new_err("Entry is not splat based: it is in a file"))
+            }
             ParameterStorage::Unreadable(error) => Err(PyValueError::new_err(error.to_string())),
         }
     }

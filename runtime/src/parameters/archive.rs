@@ -111,7 +111,7 @@ impl Layout {
         for entry in entries {
             let (size, offset) = match entry.storage() {
                 ParameterStorage::Splat(_) => (irpa::SPLAT_BYTES, None),
-                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
+                ParameterStorage::File { .. } | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) => {
                     let offset = storage_length.checked_next_multiple_of(alignment)?;
                     storage_length = offset.checked_add(entry.length())?;
                     (irpa::DATA_BYTES, Some(offset))
@@ -150,7 +150,7 @@ impl Layout {
             out.pad_to(out.written.next_multiple_of(irpa::ENTRY_ALIGNMENT as u64))?;
             let (kind, size, alignment) = match entry.storage() {
                 ParameterStorage::Splat(_) => (irpa::SPLAT, irpa::SPLAT_BYTES, 0),
-                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
+                ParameterStorage::File { .. } | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) => {
                     (irpa::DATA, irpa::DATA_BYTES, self.alignment)
                 }
             };
@@ -172,7 +172,7 @@ impl Layout {
                     out.write(&pattern)?;
                     out.write(&[length])?;
                 }
-                ParameterStorage::File { .. } | ParameterStorage::Unreadable(_) => {
+                ParameterStorage::File { .. } | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) => {
                     out.write(&offset.unwrap_or_default().to_le_bytes())?;
                     out.write(&entry.length().to_le_bytes())?;
                 }
@@ -184,7 +184,21 @@ impl Layout {
 
 /// Copies a parameter's bytes from its file.
 fn copy(entry: &ParameterEntry, out: &mut Counter<&mut dyn Write>) -> Result<()> {
-    let ParameterStorage::File { file, offset } = entry.storage() else { return Ok(()) };
+    let (file, offset) = match entry.storage() {
+        ParameterStorage::File { file, offset } => (file, offset),
+        ParameterStorage::Joined(parts) => return parts.iter().try_for_each(|part| copy(part, out)),
+        ParameterStorage::Splat(splat) => {
+            let chunk = splat.pattern().repeat(CHUNK / super::Splat::MAXIMUM_PATTERN);
+            let mut left = entry.length();
+            while left > 0 {
+                let part = chunk.get(..left.min(chunk.len() as u64) as usize).unwrap_or_default();
+                out.write(part)?;
+                left -= part.len() as u64;
+            }
+            return Ok(());
+        }
+        ParameterStorage::Unreadable(_) => return Ok(()),
+    };
     let mut chunk = vec![0; CHUNK.min(usize::try_from(entry.length()).unwrap_or(CHUNK))];
     let mut copied = 0;
     while copied < entry.length() {

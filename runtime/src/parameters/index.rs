@@ -68,6 +68,8 @@ pub enum ParameterStorage {
         /// Offset of the first byte in the file.
         offset: u64,
     },
+    /// Several parameters, one behind the other, each in a file or a pattern: what [`ParameterIndex::find`] returns for a key of several.
+    Joined(Arc<[ParameterEntry]>),
     /// A parameter of an archive that cannot be read, for this reason; its length is 0. The archive's other parameters can.
     Unreadable(Error),
 }
@@ -120,6 +122,12 @@ impl ParameterEntry {
         }
         let storage = ParameterStorage::File { file: file.clone(), offset };
         Ok(ParameterEntry { key, metadata: Vec::new(), length, storage, tensor: None })
+    }
+
+    /// Creates the parameter of others, one behind the other, of so many bytes.
+    pub(super) fn joined(key: impl Into<String>, parts: Vec<ParameterEntry>, length: u64) -> ParameterEntry {
+        let storage = ParameterStorage::Joined(parts.into());
+        ParameterEntry { key: key.into(), metadata: Vec::new(), length, storage, tensor: None }
     }
 
     /// Creates a parameter whose every use is the error.
@@ -186,7 +194,7 @@ impl ParameterEntry {
             ParameterStorage::Unreadable(error) => {
                 Err(error.clone()).context(|| format!("parameter '{}'", shown(&self.key)))
             }
-            ParameterStorage::Splat(_) | ParameterStorage::File { .. } => Ok(()),
+            ParameterStorage::Splat(_) | ParameterStorage::File { .. } | ParameterStorage::Joined(_) => Ok(()),
         }
     }
 
@@ -201,7 +209,8 @@ impl ParameterEntry {
             shown(&self.key),
             self.length,
             match &self.storage {
-                ParameterStorage::Splat(_) | ParameterStorage::Unreadable(_) => String::new(),
+                ParameterStorage::Splat(_) | ParameterStorage::Joined(_) | ParameterStorage::Unreadable(_) =>
+                    String::new(),
                 ParameterStorage::File { file, .. } => format!(" in '{}'", file.name()),
             }
         )))
@@ -223,6 +232,11 @@ impl ParameterEntry {
             ParameterStorage::File { file, offset } => {
                 bytes.resize(length, 0);
                 file.read_bytes(*offset, &mut bytes)?;
+            }
+            ParameterStorage::Joined(parts) => {
+                for part in parts.iter() {
+                    bytes.extend(part.read()?);
+                }
             }
             ParameterStorage::Unreadable(_) => {}
         }

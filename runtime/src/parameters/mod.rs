@@ -14,6 +14,9 @@
 //! # Ok::<(), incarnate_runtime::Error>(())
 //! ```
 //!
+//! A key with braces stands for several parameters, one behind the other ([`ParameterIndex::find`]): `layer.{0,1}.up` for `layer.0.up` and
+//! `layer.1.up`. They are copied, unless they are adjacent in a file.
+//!
 //! Programs read `.irpa` archives and raw files; the feature `parameters-formats` adds GGUF, safetensors and NumPy files.
 //!
 //! Sources: IREE's `iree/io`, `iree/modules/io/parameters` and `iree/schemas/parameter_archive.h`.
@@ -22,6 +25,7 @@ mod archive;
 mod file;
 mod formats;
 mod index;
+mod joined;
 mod provider;
 
 pub use archive::ArchiveWriter;

@@ -175,7 +175,7 @@ fn scatter_one(
     let entry = find_range(provider, scope, span)?;
     source.range(span.buffer_offset, span.length)?;
     let ParameterStorage::File { file, offset } = entry.storage() else {
-        return Err(Error::permission_denied("a splat parameter is not stored and cannot be written"));
+        return Err(Error::permission_denied("a parameter that is no range of a file cannot be written"));
     };
     if !file.file().access().contains(MemoryAccess::WRITE) {
         return Err(Error::permission_denied(format!("'{}' is read-only: open it with write access", file.name())));
@@ -193,6 +193,19 @@ fn copy_in(entry: &ParameterEntry, span: &ParameterSpan, target: (Arc<Buffer>, u
         ParameterStorage::File { file, offset } => {
             let source = (file.file().clone(), offset.saturating_add(span.parameter_offset));
             transfers.read(source, target, span.length);
+        }
+        ParameterStorage::Joined(parts) => {
+            let (mut first, end) = (0, span.parameter_offset.saturating_add(span.length));
+            for part in parts.iter() {
+                let behind = first + part.length();
+                let (from, to) = (first.max(span.parameter_offset), behind.min(end));
+                if from < to {
+                    let offset = target.1 + (from - span.parameter_offset);
+                    let of_part = ParameterSpan { parameter_offset: from - first, length: to - from, ..span.clone() };
+                    copy_in(part, &of_part, (target.0.clone(), offset), transfers);
+                }
+                first = behind;
+            }
         }
         // `find_range` has returned the reason.
         ParameterStorage::Unreadable(_) => {}
@@ -232,9 +245,6 @@ impl ParameterProvider for ScopedIndex {
     }
 
     fn find(&self, _: &str, key: &str) -> Result<ParameterEntry> {
-        let entry = self.index.get(key).cloned();
-        entry.ok_or_else(|| {
-            Error::not_found(format!("the scope's {} parameters do not include this key", self.index.entries().len()))
-        })
+        self.index.find(key)
     }
 }

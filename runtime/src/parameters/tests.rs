@@ -1,6 +1,7 @@
 //! Tests of valid and invalid archives of all formats, and of providers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod joined;
 mod partial;
 
 use std::path::PathBuf;

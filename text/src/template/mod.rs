@@ -21,7 +21,7 @@ use crate::{HAS_THREADS, metadata, shown};
 
 const TEMPLATE_KEY: &str = "tokenizer.chat_template";
 /// The file of a folder's template, or the key of that in `tokenizer_config.json`.
-const TEMPLATE_FILE: &str = "chat_template.jinja";
+const TEMPLATE_FILE: &str = ModelFolder::CHAT_TEMPLATE;
 const TEMPLATE_FIELD: &str = "chat_template";
 /// The name of the template in its environment.
 const NAME: &str = "chat";
@@ -108,12 +108,13 @@ impl ChatTemplate {
     /// # Errors
     /// NOT_FOUND if the model has no template; the errors of [`ChatTemplate::new`]; INVALID_ARGUMENT for damaged files; errors of reading.
     pub fn from_folder(folder: &ModelFolder) -> Result<ChatTemplate> {
-        let config: Object = folder::read(folder, folder::TOKENIZER_CONFIG)?.unwrap_or_default();
+        let config: Object = folder::read(folder, ModelFolder::TOKENIZER_CONFIG)?.unwrap_or_default();
         let file = folder.read(TEMPLATE_FILE)?.map(String::from_utf8).transpose();
         let file = file.map_err(|_| Error::invalid_argument(format!("{TEMPLATE_FILE} is not UTF-8")))?;
         let source = file.as_deref().or_else(|| default_template(config.get(TEMPLATE_FIELD)?));
         let source = source.ok_or_else(|| {
-            Error::not_found(format!("there is no {TEMPLATE_FILE}, and no '{TEMPLATE_FIELD}' in tokenizer_config.json"))
+            let config = ModelFolder::TOKENIZER_CONFIG;
+            Error::not_found(format!("there is no {TEMPLATE_FILE}, and no '{TEMPLATE_FIELD}' in {config}"))
         })?;
         let text = |key: &str| folder::token(&config, key).unwrap_or_default();
         ChatTemplate::new(source, text("bos_token"), text("eos_token"))

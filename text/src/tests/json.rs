@@ -93,7 +93,10 @@ fn tokens_that_begin_and_end_texts_are_those_of_the_files() {
     let with = |name: &str, value: Value| files("qwen2").with("tokenizer_config.json", &config).with(name, &value);
     let qwen = with("generation_config.json", json!({"eos_token_id": [7, 9]})).tokenizer().unwrap();
     assert_eq!((qwen.begin(), qwen.add_bos(), qwen.end_tokens()), (Some(1), false, &[2, 7, 9][..]));
-    let other = with("config.json", json!({"eos_token_id": 5})).tokenizer().unwrap();
+    let within = with("config.json", json!({"text_config": {"eos_token_id": 6}})).tokenizer().unwrap();
+    assert!(within.end_tokens().contains(&6));
+    let other =
+        with("config.json", json!({"eos_token_id": 5, "text_config": {"eos_token_id": 6}})).tokenizer().unwrap();
     assert_eq!(other.end_tokens(), [2, 5]);
     for (value, words) in
         [(json!(-1), "'eos_token_id' is -1"), (json!([100_000]), "100000"), (json!("x"), "outside of the vocabulary")]

@@ -38,7 +38,9 @@ const ENDS: [&str; 9] = [
 ];
 
 /// The file of a folder's tokenizer.
-const JSON: &str = "tokenizer.json";
+const JSON: &str = ModelFolder::TOKENIZER;
+/// The field of `config.json` with the language model of a model of several modalities.
+const TEXT_CONFIG: &str = "text_config";
 /// The key of the numbers of the tokens that end a text.
 const END_KEY: &str = "eos_token_id";
 
@@ -118,14 +120,16 @@ impl Tokenizer {
     fn read_folder(folder: &ModelFolder) -> Result<Tokenizer> {
         let bytes = folder.read(JSON)?.ok_or_else(|| Error::not_found(format!("there is no {JSON}")))?;
         let file = json::File::read(&bytes).context(|| JSON)?;
-        let config: Object = folder::read(folder, folder::TOKENIZER_CONFIG)?.unwrap_or_default();
+        let config: Object = folder::read(folder, ModelFolder::TOKENIZER_CONFIG)?.unwrap_or_default();
         let number = |key: &str| folder::token(&config, key).and_then(|text| file.vocabulary.number(text));
         let (begin, adds_begin) = (file.begin.or_else(|| number("bos_token")), file.begin.is_some());
         let mut ends: Vec<u32> = number("eos_token").into_iter().collect();
-        for name in ["generation_config.json", "config.json"] {
+        for name in [ModelFolder::GENERATION_CONFIG, ModelFolder::CONFIG] {
             let object: Option<Object> = folder::read(folder, name)?;
-            let stated = object.as_ref().and_then(|object| object.get(END_KEY));
-            let all = end_tokens(stated, file.vocabulary.tokens.len());
+            // Models of several modalities may state it of the language model.
+            let within = |object: &Object| object.get(TEXT_CONFIG)?.get(END_KEY).cloned();
+            let stated = object.as_ref().and_then(|object| object.get(END_KEY).cloned().or_else(|| within(object)));
+            let all = end_tokens(stated.as_ref(), file.vocabulary.tokens.len());
             ends.extend(all.context(|| name)?);
         }
         let json::File { vocabulary, model, is_byte_level, adds_space, .. } = file;

@@ -10,7 +10,7 @@ use incarnate_gguf::Checkpoint;
 use incarnate_onnx::{Model, Options, import};
 
 use super::cache::Scratch;
-use super::with_path;
+use super::{LeftOut, with_path};
 
 /// Beyond this number of bytes, the compiler does not take a parameter as a constant of the module: all are below.
 const LARGEST: u64 = 1 << 40;
@@ -55,12 +55,14 @@ pub(super) fn imported_onnx(
     Ok(ImportedModel { mlir, flags, dynamic: imported.dynamic })
 }
 
-/// Imports a language model as MLIR. Its weights are parameters of the program.
+/// Imports a language model as MLIR. Its weights are parameters of the program. Returns, too, what the module is without.
 ///
 /// # Errors
 /// Errors of reading the model; those of parts that are not supported.
-pub(super) fn language_model(model: &Path, options: &incarnate_gguf::Options) -> Result<String> {
-    incarnate_gguf::import(&Checkpoint::open(model)?, options)
+pub(super) fn language_model(model: &Path, options: &incarnate_gguf::Options) -> Result<(String, Option<LeftOut>)> {
+    let checkpoint = Checkpoint::open(model)?;
+    let left_out = checkpoint.left_out().map(|without| LeftOut(without.to_owned()));
+    Ok((incarnate_gguf::import(&checkpoint, options)?, left_out))
 }
 
 /// Writes the text of a model that was imported into a folder.

@@ -102,8 +102,20 @@ pub enum Event {
     Starting,
     /// The compiler lacks operations on a type of floats for the target, and starts again with f32 for all of them.
     TakingF32(LackingFloat),
+    /// The module has the language model alone of a model of several modalities.
+    LeavingOut(LeftOut),
     /// The module is not kept for the next time.
     NotKept(NotKept),
+}
+
+/// What a module of a language model is without. Its text is a note for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut(String);
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} are left out: the module has the language model alone", self.0)
+    }
 }
 
 /// Why a module is not kept in the user's cache. Its text is a note for the user.
@@ -159,6 +171,8 @@ struct Job<'a> {
     import: &'a ImportOptions,
     /// A language model as MLIR.
     imported: Option<&'a str>,
+    /// What it is without.
+    left_out: Option<&'a LeftOut>,
     weights: Option<&'a Path>,
     /// Whether flags or the model may name files, whose relative paths start at the current folder.
     names_files: bool,
@@ -219,12 +233,16 @@ impl Compiler {
             || !format.is_imported() && with_path(key::model_names_files(model), "reading", model)?;
         let is_portable = format.is_language_model() && *target == Target::Portable;
         let language_model = &gguf::Options { is_portable, ..language_model.clone() };
-        let text = match format.is_language_model() {
-            true => Some(import::language_model(model, language_model).map_err(|error| refused(model, format, error))?),
-            false => None,
+        let (text, left_out) = match format.is_language_model() {
+            true => {
+                let imported =
+                    import::language_model(model, language_model).map_err(|error| refused(model, format, error))?;
+                (Some(imported.0), imported.1)
+            }
+            false => (None, None),
         };
-        let (weights, imported) = (weights.as_deref(), text.as_deref());
-        let job = Job { model, format, arguments: &arguments, import, imported, weights, names_files };
+        let (weights, imported, left_out) = (weights.as_deref(), text.as_deref(), left_out.as_ref());
+        let job = Job { model, format, arguments: &arguments, import, imported, left_out, weights, names_files };
         let name = &*import::name_of(model);
         if job.names_files {
             // The flags and the model are the user's: a note would say nothing new.
@@ -282,6 +300,7 @@ impl Compiler {
 
     fn compiled_in(&self, scratch: &Scratch, job: &Job<'_>, notify: &mut dyn FnMut(Event)) -> Result<PathBuf> {
         let output = scratch.path("model.vmfb");
+        job.left_out.into_iter().for_each(|left_out| notify(Event::LeavingOut(left_out.clone())));
         let mut arguments = job.arguments.to_vec();
         let imported = match (job.imported, job.format) {
             (Some(text), _) => Some(import::written(scratch, job.model, text)?),

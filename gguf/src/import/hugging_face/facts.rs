@@ -57,7 +57,12 @@ impl<'a> Facts<'a> {
 
     /// Returns a number that must be there, and not 0.
     pub(super) fn size(&self, key: &'static str) -> Result<u64> {
-        let size = self.count(key)?.filter(|size| *size > 0);
+        self.size_or(key, None)
+    }
+
+    /// Returns a number that must be there, unless there is a default, and not 0.
+    pub(super) fn size_or(&self, key: &'static str, default: Option<u64>) -> Result<u64> {
+        let size = self.count(key)?.or(default).filter(|size| *size > 0);
         size.ok_or_else(|| Error::invalid_argument(format!("there is no '{}' of 1 or more", self.key(key))))
     }
 

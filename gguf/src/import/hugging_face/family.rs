@@ -15,6 +15,10 @@ pub(super) struct Family {
     pub(super) norm_offset: f64,
     /// Whether there are as many heads of keys as of queries without a `num_key_value_heads`.
     pub(super) has_default_key_heads: bool,
+    /// The defaults of `num_attention_heads` and of `num_key_value_heads`, of models whose files may not state them.
+    pub(super) heads: Option<[u64; 2]>,
+    /// The default of `max_position_embeddings`.
+    pub(super) positions: Option<u64>,
     /// The default of `head_dim`, without which it is the width divided by the number of heads.
     pub(super) head_size: Option<u64>,
     /// The values of `hidden_act` and of `hidden_activation` that are supported.
@@ -28,6 +32,8 @@ pub(super) struct Family {
     pub(super) factors: &'static [(&'static str, &'static str, f64)],
     /// The soft caps of scores and of logits, where a model may have them: their defaults, 0 for none.
     pub(super) soft_caps: Option<[f64; 2]>,
+    /// The experts, where the model has them.
+    pub(super) experts: Option<ExpertRule>,
     /// The default of `query_pre_attn_scalar`, whose root scores are divided by.
     pub(super) query_scalar: Option<f64>,
 }
@@ -38,10 +44,25 @@ pub(super) enum Biases {
     Never,
     /// Those to queries, keys and values.
     OfHeads,
+    /// Those to queries, keys and values, unless `qkv_bias` is false.
+    OfHeadsUnlessStated,
     /// Those that these keys are about: `attention_bias`, and `mlp_bias` if the second is true.
     Stated {
         also_of_network: bool,
     },
+}
+
+/// Mixtures of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ExpertRule {
+    /// The key of the size of an expert.
+    pub(super) size: &'static str,
+    /// Whether `norm_topk_prob` states that the shares of a token's experts are divided by their sum; otherwise they are.
+    pub(super) states_normalisation: bool,
+    /// Whether `decoder_sparse_step` and `mlp_only_layers` state layers without experts, which are not supported.
+    pub(super) states_layers: bool,
+    /// Whether all tokens take one more expert, of `shared_expert_intermediate_size`.
+    pub(super) has_shared: bool,
 }
 
 /// Which layers have a sliding window.
@@ -83,6 +104,8 @@ const PLAIN: Family = Family {
     norm_epsilon: 1e-6,
     norm_offset: 0.0,
     has_default_key_heads: false,
+    heads: None,
+    positions: None,
     head_size: None,
     activations: [&["silu"], &[]],
     is_tied: false,
@@ -91,6 +114,7 @@ const PLAIN: Family = Family {
     rotation: Rotation { base: 10_000.0, local: None, period: None },
     factors: &[],
     soft_caps: None,
+    experts: None,
     query_scalar: None,
 };
 
@@ -116,6 +140,28 @@ const GEMMA_2: Family = Family {
     soft_caps: Some([50.0, 30.0]),
     query_scalar: Some(256.0),
     ..GEMMA
+};
+
+/// Experts of Qwen.
+const QWEN_EXPERTS: ExpertRule =
+    ExpertRule { size: "moe_intermediate_size", states_normalisation: true, states_layers: true, has_shared: false };
+
+/// Experts of Mixtral and of Granite.
+const EXPERTS: ExpertRule =
+    ExpertRule { size: "intermediate_size", states_normalisation: false, states_layers: false, has_shared: false };
+
+const GRANITE: Family = Family {
+    model_type: "granite",
+    architecture: "granite",
+    has_default_key_heads: true,
+    biases: Biases::Stated { also_of_network: true },
+    factors: &[
+        ("embedding_multiplier", "embedding_scale", 1.0),
+        ("attention_multiplier", "attention.scale", 1.0),
+        ("residual_multiplier", "residual_scale", 1.0),
+        ("logits_scaling", "logit_scale", 1.0),
+    ],
+    ..PLAIN
 };
 
 const OLMO_2: Family = Family {
@@ -156,6 +202,8 @@ const FAMILIES: &[Family] = &[
         window: WindowRule::Periodic { size: 4096, period: 6 },
         rotation: Rotation { base: 1e6, local: Some(Some(10_000.0)), period: None },
         soft_caps: Some([0.0; 2]),
+        heads: Some([8, 4]),
+        positions: Some(131_072),
         ..GEMMA_2
     },
     Family {
@@ -167,19 +215,7 @@ const FAMILIES: &[Family] = &[
         window: WindowRule::All(0),
         ..PLAIN
     },
-    Family {
-        model_type: "granite",
-        architecture: "granite",
-        has_default_key_heads: true,
-        biases: Biases::Stated { also_of_network: true },
-        factors: &[
-            ("embedding_multiplier", "embedding_scale", 1.0),
-            ("attention_multiplier", "attention.scale", 1.0),
-            ("residual_multiplier", "residual_scale", 1.0),
-            ("logits_scaling", "logit_scale", 1.0),
-        ],
-        ..PLAIN
-    },
+    GRANITE,
     Family {
         model_type: "smollm3",
         architecture: "smollm3",
@@ -196,6 +232,52 @@ const FAMILIES: &[Family] = &[
         rotation: Rotation { base: 500_000.0, local: Some(None), period: None },
         ..OLMO_2
     },
+    Family {
+        model_type: "mixtral",
+        names: Names::EXPERTS_OF_MIXTRAL,
+        norm_epsilon: 1e-5,
+        has_default_key_heads: true,
+        window: WindowRule::All(0),
+        rotation: Rotation { base: 1e6, local: None, period: None },
+        experts: Some(EXPERTS),
+        ..PLAIN
+    },
+    Family {
+        model_type: "qwen2_moe",
+        architecture: "qwen2moe",
+        names: Names::EXPERTS_WITH_SHARED,
+        biases: Biases::OfHeadsUnlessStated,
+        window: WindowRule::Refused,
+        experts: Some(ExpertRule { has_shared: true, ..QWEN_EXPERTS }),
+        ..PLAIN
+    },
+    Family {
+        model_type: "qwen3_moe",
+        architecture: "qwen3moe",
+        names: Names::EXPERTS_WITH_HEAD_NORMS,
+        biases: Biases::Stated { also_of_network: false },
+        window: WindowRule::Refused,
+        experts: Some(QWEN_EXPERTS),
+        ..PLAIN
+    },
+    Family {
+        model_type: "granitemoe",
+        architecture: "granitemoe",
+        names: Names::STACKED_EXPERTS,
+        biases: Biases::Stated { also_of_network: false },
+        experts: Some(EXPERTS),
+        ..GRANITE
+    },
+    Family {
+        model_type: "olmoe",
+        architecture: "olmoe",
+        names: Names::EXPERTS_WITH_HEAD_NORMS,
+        norm_epsilon: 1e-5,
+        has_default_key_heads: true,
+        biases: Biases::Stated { also_of_network: false },
+        experts: Some(ExpertRule { states_normalisation: true, ..EXPERTS }),
+        ..PLAIN
+    },
 ];
 
 impl Family {
@@ -205,7 +287,7 @@ impl Family {
     }
 
     /// Lists the names.
-    pub(super) fn names_of_all() -> String {
-        FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>().join(", ")
+    pub(super) fn names_of_all() -> impl Iterator<Item = &'static str> {
+        FAMILIES.iter().map(|family| family.model_type)
     }
 }

@@ -1,9 +1,11 @@
 //! Models in the layout of Hugging Face: `config.json` as the metadata, and tensors with the names, that GGUF has for them.
 
+mod experts;
 mod facts;
 mod family;
 mod rope;
 mod window;
+mod wrapper;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -12,10 +14,13 @@ mod tests;
 use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use super::checkpoint::{Checkpoint, Conventions, Stated, Stored};
+use super::names::OUTPUT;
 use crate::file::ARCHITECTURE_KEY;
-use crate::{ElementType, SafetensorsTensor, Value, shown};
+use crate::{ElementType, ModelFolder, SafetensorsTensor, Value, shown};
+use experts::ExpertTensors;
 use facts::Facts;
 use family::{Biases, Family};
+use wrapper::Wrapper;
 
 /// Keys that change no logits: settings of training and of programs, and tokens, which the tokenizer's files state, too.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -67,16 +72,25 @@ const BIASES: [&str; 2] = ["attention_bias", "mlp_bias"];
 /// UNIMPLEMENTED for models that are not supported, and for values that are not understood; INVALID_ARGUMENT and NOT_FOUND for damaged files.
 pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result<Checkpoint> {
     let wrong = |error: serde_json::Error| Error::invalid_argument(shown(&error.to_string()));
-    let context = || "config.json";
+    let context = || ModelFolder::CONFIG;
     let object = serde_json::from_slice(config).map_err(wrong).context(context)?;
     let facts = Facts::new(&object, String::new());
-    let read = || {
+    let read = move || {
         let model_type = facts.text("model_type")?.ok_or_else(|| Error::not_found("there is no 'model_type'"))?;
+        let wrapper = Wrapper::named(model_type);
+        let (facts, model_type) = match wrapper {
+            Some(wrapper) => wrapper.text(&facts)?,
+            None => (facts, model_type),
+        };
         let family = Family::named(model_type).ok_or_else(|| {
-            let (name, known) = (shown(model_type), Family::names_of_all());
+            let known: Vec<&str> = Family::names_of_all().chain(Wrapper::names_of_all()).collect();
+            let (name, known) = (shown(model_type), known.join(", "));
             Error::unimplemented(format!("the model type '{name}' is not supported; these are: {known}"))
         })?;
-        let (names, norm_offset) = (family.names, family.norm_offset);
+        let (mut names, norm_offset) = (family.names, family.norm_offset);
+        if wrapper.is_some() {
+            names.placement = Wrapper::placement(tensors);
+        }
         let mut checkpoint = Checkpoint::new(Conventions { names, has_halves: true, norm_offset });
         let sizes = Sizes::read(&facts, family)?;
         // Each layer has tensors, so that what follows is no longer than their list.
@@ -87,27 +101,40 @@ pub(super) fn checkpoint(config: &[u8], tensors: &[SafetensorsTensor]) -> Result
             )));
         }
         Translation { facts: &facts, family, checkpoint: &mut checkpoint }.metadata(&sizes)?;
+        if let Some(wrapper) = wrapper {
+            checkpoint.set_left_out(wrapper.without);
+        }
         Ok::<_, Error>((family, checkpoint, sizes))
     };
     let (family, mut checkpoint, sizes) = read().context(context)?;
-    add_tensors(&mut checkpoint, family, &sizes, tensors)?;
+    let is_of_model =
+        |tensor: &&SafetensorsTensor| checkpoint.left_out().is_none() || !Wrapper::leaves_out(&tensor.name);
+    let tensors: Vec<&SafetensorsTensor> = tensors.iter().filter(is_of_model).collect();
+    add_tensors(&mut checkpoint, family, &sizes, &tensors)?;
     Ok(checkpoint)
 }
 
 /// What the tensors of a model depend on, too.
 struct Sizes {
     layers: u64,
+    width: u64,
+    heads: u64,
+    key_heads: u64,
     head_size: u64,
     context: u64,
     /// Whether the embedding is the weight of the logits.
     is_tied: bool,
+    /// The number of experts; 0 without them.
+    experts: u64,
     /// The projections that have biases, by the names that GGUF has for them.
     biases: Vec<&'static str>,
 }
 
 impl Sizes {
     fn read(facts: &Facts<'_>, family: &Family) -> Result<Sizes> {
-        let (width, heads) = (facts.size("hidden_size")?, facts.size("num_attention_heads")?);
+        let [default_heads, default_key_heads] = family.heads.map_or([None; 2], |heads| heads.map(Some));
+        let (width, heads) = (facts.size("hidden_size")?, facts.size_or("num_attention_heads", default_heads)?);
+        let default_key_heads = default_key_heads.or(family.has_default_key_heads.then_some(heads));
         let head_size = facts.count("head_dim")?.or(family.head_size).unwrap_or(width / heads);
         let (attention, network) = (["attn_q", "attn_k", "attn_v", "attn_output"], ["ffn_gate", "ffn_up", "ffn_down"]);
         let mut biases = Vec::new();
@@ -116,6 +143,12 @@ impl Sizes {
             Biases::OfHeads => {
                 BIASES.iter().try_for_each(|key| facts.refuse(key))?;
                 biases.extend(&attention[..3]);
+            }
+            Biases::OfHeadsUnlessStated => {
+                BIASES.iter().try_for_each(|key| facts.refuse(key))?;
+                if facts.flag("qkv_bias", true)? {
+                    biases.extend(&attention[..3]);
+                }
             }
             Biases::Stated { also_of_network } => {
                 let [of_attention, of_network] = BIASES;
@@ -129,9 +162,16 @@ impl Sizes {
         }
         Ok(Sizes {
             layers: facts.size("num_hidden_layers")?,
+            width,
+            heads,
+            key_heads: facts.size_or("num_key_value_heads", default_key_heads)?,
             head_size,
-            context: facts.size("max_position_embeddings")?,
+            context: facts.size_or("max_position_embeddings", family.positions)?,
             is_tied: facts.flag("tie_word_embeddings", family.is_tied)?,
+            experts: match family.experts {
+                Some(_) => experts::count(facts)?,
+                None => 0,
+            },
             biases,
         })
     }
@@ -150,23 +190,23 @@ impl Translation<'_> {
         let Translation { facts, family, .. } = *self;
         let architecture = Value::String(family.architecture.to_owned());
         self.checkpoint.state(ARCHITECTURE_KEY, Stated::One(architecture));
-        let heads = facts.size("num_attention_heads")?;
-        let key_heads = match facts.count("num_key_value_heads")? {
-            None if family.has_default_key_heads => heads,
-            _ => facts.size("num_key_value_heads")?,
-        };
         for (name, count) in [
-            ("embedding_length", facts.size("hidden_size")?),
+            ("embedding_length", sizes.width),
             ("block_count", sizes.layers),
             ("feed_forward_length", facts.size("intermediate_size")?),
             ("context_length", sizes.context),
-            ("attention.head_count", heads),
-            ("attention.head_count_kv", key_heads),
+            ("attention.head_count", sizes.heads),
+            ("attention.head_count_kv", sizes.key_heads),
             ("attention.key_length", sizes.head_size),
         ] {
             self.count(name, count);
         }
         self.number("attention.layer_norm_rms_epsilon", facts.positive("rms_norm_eps", family.norm_epsilon)?);
+        if let Some(rule) = family.experts {
+            for (name, stated) in experts::metadata(facts, rule, sizes.experts)? {
+                self.state(name, Stated::One(stated));
+            }
+        }
         self.activation()?;
         self.rotation(sizes)?;
         self.window(sizes.layers)?;
@@ -274,14 +314,17 @@ fn add_tensors(
     checkpoint: &mut Checkpoint,
     family: &Family,
     sizes: &Sizes,
-    tensors: &[SafetensorsTensor],
+    tensors: &[&SafetensorsTensor],
 ) -> Result<()> {
-    const OUTPUT: &str = "output.weight";
-    let names = family.names;
+    let names = checkpoint.conventions.names;
+    let mut experts = names.experts.map(|experts| ExpertTensors::new(experts, names.placement, sizes.experts));
     for tensor in tensors {
         let key = shown(&tensor.name);
         // A table that older versions of `transformers` kept.
         if tensor.name.ends_with(".rotary_emb.inv_freq") {
+            continue;
+        }
+        if experts.as_mut().map_or(Ok(false), |experts| experts.add(tensor))? {
             continue;
         }
         let Some(name) = names.of_gguf(&tensor.name) else {
@@ -296,26 +339,40 @@ fn add_tensors(
         if name.ends_with(".bias") && !sizes.biases.iter().any(has_bias) {
             return Err(Error::invalid_argument(format!("the tensor '{key}' is a bias, and config.json states none")));
         }
-        let element_type = match tensor.element_type.as_str() {
-            "F32" => ElementType::F32,
-            "F16" => ElementType::F16,
-            "BF16" => ElementType::Bf16,
-            other => {
-                let other = shown(other);
-                return Err(Error::unimplemented(format!("the tensor '{key}' of {other}, not F32, F16 or BF16")));
-            }
+        let shape = match &tensor.shape[..] {
+            // The row of a projection to one number.
+            [1, length] if name.ends_with(".ffn_gate_inp_shexp.weight") => vec![*length],
+            shape => shape.to_vec(),
         };
-        checkpoint.add(Stored { name, key: tensor.name.clone(), element_type, shape: tensor.shape.clone() });
+        checkpoint.add(Stored { name, key: tensor.name.clone(), element_type: element_type(tensor)?, shape });
+    }
+    if let Some(experts) = experts {
+        experts.add_to(checkpoint, sizes.layers)?;
     }
     let missing = |name: &str| Error::not_found(format!("the file has no tensor '{}'", names.key(name)));
     if !sizes.is_tied && checkpoint.tensor(OUTPUT).is_none() {
         return Err(missing(OUTPUT));
     }
     for layer in 0..sizes.layers {
-        for part in &sizes.biases {
-            let name = format!("blk.{layer}.{part}.bias");
+        let biases = sizes.biases.iter().map(|part| format!("blk.{layer}.{part}.bias"));
+        let is_shared = family.experts.is_some_and(|rule| rule.has_shared);
+        let shared = ["ffn_up_shexp", "ffn_gate_inp_shexp"].into_iter().filter(|_| is_shared);
+        for name in biases.chain(shared.map(|part| format!("blk.{layer}.{part}.weight"))) {
             checkpoint.tensor(&name).ok_or_else(|| missing(&name))?;
         }
     }
     Ok(())
+}
+
+/// Returns the element type of a tensor.
+fn element_type(tensor: &SafetensorsTensor) -> Result<ElementType> {
+    match tensor.element_type.as_str() {
+        "F32" => Ok(ElementType::F32),
+        "F16" => Ok(ElementType::F16),
+        "BF16" => Ok(ElementType::Bf16),
+        other => {
+            let (key, other) = (shown(&tensor.name), shown(other));
+            Err(Error::unimplemented(format!("the tensor '{key}' of {other}, not F32, F16 or BF16")))
+        }
+    }
 }

@@ -150,3 +150,31 @@ fn safetensors_of_an_unknown_type_are_bytes() {
     let index = index_of(&safetensors(header, 3), ArchiveFormat::Safetensors).unwrap();
     assert_eq!((index.entries().len(), index.get("new").unwrap().length()), (1, 3));
 }
+
+#[test]
+fn tensors_that_are_not_aligned_are_copied() {
+    let device = Device::create("local-sync").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let values: Vec<u8> = (0..128).collect();
+    let mut copied = 0;
+    // The data begins at each of 64 adjacent bytes.
+    for spaces in 0..64 {
+        let header = format!(r#"{{"a":{{"dtype":"F32","shape":[32],"data_offsets":[0,128]}}}}{}"#, " ".repeat(spaces));
+        let mut bytes = safetensors(&header, 0);
+        let is_aligned = bytes.len().is_multiple_of(64);
+        bytes.extend(&values);
+        std::fs::write(&path, bytes).unwrap();
+        let mut index = ParameterIndex::new();
+        index.add_file(&path, FileAccess::Map).unwrap();
+        let loaded = ScopedIndex::new("", index)
+            .load(transfer(&device, &[span("a", 0, 0, 128)]), BufferParameters::DEVICE)
+            .unwrap();
+        assert_eq!(loaded[0].to_vec().unwrap(), values, "{spaces} spaces");
+        // As many bytes as the tensor has.
+        let live = device.allocator().statistics().live;
+        assert_eq!(live, if is_aligned { 0 } else { 128 }, "{spaces} spaces");
+        copied += u32::from(!is_aligned);
+    }
+    assert_eq!(copied, 63);
+}
