@@ -2,7 +2,7 @@
 //!
 //! ```console
 //! $ RUSTFLAGS="-C target-cpu=native" cargo build --release
-//! $ RAYON_NUM_THREADS=1 target/release/candle-rates model.gguf 64 256
+//! $ RAYON_NUM_THREADS=1 target/release/candle-rates model.gguf 64
 //! ```
 //!
 //! The numbers are the tokens of prompts that are read; 64 tokens are written, one after the other.
