@@ -171,7 +171,7 @@ impl Batch {
             let number = b.extract(numbers, &[row]);
             b.index_cast(number, Element::Index)
         });
-        let rows = keys.slice(b, (cached, part), slot, (first.into(), count.into()), heads.keys.is_none());
+        let rows = keys.slice(b, (cached, part), slot, (first.into(), count.into()), heads.groups.is_none());
         (rows, count.into())
     }
 
@@ -217,15 +217,15 @@ impl Batch {
 #[derive(Clone, Debug)]
 struct Heads {
     extents: Vec<Extent>,
-    /// The dimension of groups, which keys have.
-    keys: Option<usize>,
+    /// The dimension of groups, which keys and values have, too.
+    groups: Option<usize>,
 }
 
 impl Heads {
     fn of(config: &Config) -> Heads {
         let all = [config.key_heads, config.heads / config.key_heads];
         let extents = all.into_iter().filter(|count| *count > 1).map(Extent::Constant).collect();
-        Heads { extents, keys: (config.key_heads > 1).then_some(0) }
+        Heads { extents, groups: (config.key_heads > 1).then_some(0) }
     }
 
     fn count(&self) -> usize {
@@ -237,10 +237,10 @@ impl Heads {
         [before, &self.extents, behind].concat()
     }
 
-    /// Makes dimensions of heads of one behind those of `before`; those of `behind` are in it, too.
+    /// Divides the last dimension of a tensor: it is those of heads and of `behind`, and the last one of `before` where the tensor has fewer
+    /// dimensions than `before` and one.
     fn expand(&self, b: &mut Builder, x: Value, before: &[Extent], behind: &[Extent]) -> Value {
         let extents = self.with(before, behind);
-        // The last dimension before those of heads is one with them, unless it has none of its own in `x`.
         let joined = b.rank(x) - 1;
         let mut dimensions: Vec<Vec<usize>> = (0..joined).map(|dimension| vec![dimension]).collect();
         dimensions.push((joined..extents.len()).collect());
@@ -255,7 +255,7 @@ impl Heads {
 
     /// The map of keys or values, within such loops.
     fn map_of_keys(&self, position: usize, element: usize) -> Map {
-        let all = [position].into_iter().chain(self.keys).chain([element]);
+        let all = [position].into_iter().chain(self.groups).chain([element]);
         Map::of(self.count() + 2, &all.collect::<Vec<_>>())
     }
 }
