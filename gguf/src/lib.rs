@@ -22,9 +22,12 @@ pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
 pub use folder::ModelFolder;
 #[cfg(feature = "import")]
-pub use import::{Checkpoint, Options, SCOPE, import};
+pub use import::{Checkpoint, Options, import};
 pub use safetensors::{SafetensorsFile, SafetensorsIndex, SafetensorsTensor};
 pub use value::{Array, Value};
+
+/// The scope of the parameters of an imported module; their keys are the names of the tensors in their file.
+pub const SCOPE: &str = "model";
 
 /// Returns a name of a file for a message: without control characters, and not longer than a line.
 fn shown(text: &str) -> String {

@@ -99,6 +99,14 @@ impl Builder {
         .collect()
     }
 
+    /// Returns an extent as a value of type `index`.
+    pub fn index_of(&mut self, extent: Extent) -> Value {
+        match extent {
+            Extent::Constant(extent) => self.index(extent),
+            Extent::Value(value) => value,
+        }
+    }
+
     /// `tensor.extract`: one element.
     pub fn extract(&mut self, x: Value, indices: &[Value]) -> Value {
         self.check_rank("tensor.extract", x, indices.len());

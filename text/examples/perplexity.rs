@@ -10,14 +10,12 @@
 
 use std::path::Path;
 
-use incarnate_gguf::GgufFile;
+use incarnate_gguf::{GgufFile, SCOPE};
 use incarnate_runtime::parameters::FileAccess;
 use incarnate_runtime::session::{Session, Tensor};
 use incarnate_runtime::{Error, Result, ResultExt as _};
 use incarnate_text::{LogProbabilities, Tokenizer};
 
-/// The scope of the weights.
-const SCOPE: &str = "model";
 /// Tokens of a chunk. Source: the default context of `llama-perplexity`.
 const CHUNK: usize = 512;
 /// Tokens of a chunk that are not scored.

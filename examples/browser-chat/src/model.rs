@@ -7,6 +7,7 @@ use incarnate::runtime::parameters::{ArchiveFormat, ParameterFile, ParameterInde
 use incarnate::runtime::session::{Native, natives};
 use incarnate::{Device, Error, Result, SessionBuilder};
 use incarnate_gguf::SCOPE;
+use incarnate_gguf::attributes::CONTEXT;
 use incarnate_text::LanguageModel;
 
 /// The output of the build script.
@@ -16,8 +17,6 @@ mod language_model {
 
 /// The native modules that language models import.
 const NATIVES: &[Native] = &[natives::direct::HAL, natives::direct::IO_PARAMETERS];
-/// The attribute of functions that states the number of positions.
-const CONTEXT: &str = "incarnate.context";
 /// The slot of the only conversation.
 const SLOT: i32 = 0;
 

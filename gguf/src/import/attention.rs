@@ -257,16 +257,16 @@ fn scores(
     b.dispatch(&results, |b| {
         let keys = keys.rows(b, place, (cached, Part::Keys));
         // Loops: groups, heads of a group, rows, positions; elements. The columns of the product are positions where there is one row.
+        let placed = layout.place([0, 1, 2, 3]);
         let (sizes, dimensions) = match layout {
             Layout::Heads => (extents, [0, 1, 2, 3]),
-            Layout::Rows => (results, layout.place([0, 1, 2, 3])),
+            Layout::Rows => (results, placed),
         };
         let initial = b.fill(zero, &sizes);
         let maps = [Map::of(5, &[2, 0, 1, 4]), Map::of(5, &[3, 0, 4]), Map::of(5, &dimensions)];
         let scores = b.generic_single(&[queries, keys], initial, &maps, &LOOPS, multiply_add);
         let empty = b.empty(&results, Element::F32);
-        let maps =
-            [Map::of(4, &dimensions), Map::of(4, &[2]), Map::of(4, &[3]), Map::of(4, &layout.place([0, 1, 2, 3]))];
+        let maps = [Map::of(4, &dimensions), Map::of(4, &[2]), Map::of(4, &[3]), Map::of(4, &placed)];
         let inputs = [scores, own, attended];
         b.generic_single(&inputs, empty, &maps, &[Iterator::Parallel; 4], |b, x| {
             masked(b, config, local, x[0], [x[1], x[2]])
@@ -276,10 +276,7 @@ fn scores(
 
 /// Positions from the first one on: `[count] i32`.
 fn positions(b: &mut Builder, first: Extent, count: Extent) -> Value {
-    let first = match first {
-        Extent::Constant(first) => b.index(first),
-        Extent::Value(first) => first,
-    };
+    let first = b.index_of(first);
     let empty = b.empty(&[count], Element::I32);
     b.generic_single(&[], empty, &[Map::identity(1)], &[Iterator::Parallel], |b, _| {
         let index = b.iteration(0);

@@ -35,7 +35,7 @@ struct Ranges {
 
 impl Ranges {
     fn new(b: &mut Builder, rows: &[[Extent; 2]]) -> Ranges {
-        let mut column = |at: usize| -> Vec<Value> { rows.iter().map(|row| index_of(b, row[at])).collect() };
+        let mut column = |at: usize| -> Vec<Value> { rows.iter().map(|row| b.index_of(row[at])).collect() };
         let (starts, counts) = (column(0), column(1));
         let greatest = counts.iter().copied().reduce(|one, other| b.maxsi(one, other));
         let greatest = greatest.unwrap_or_else(|| b.index(0));
@@ -51,13 +51,6 @@ pub(super) fn opaque_indices(b: &mut Builder, count: usize) -> Vec<Value> {
         b.opaque(index)
     };
     (0..count).map(opaque).collect()
-}
-
-fn index_of(b: &mut Builder, extent: Extent) -> Value {
-    match extent {
-        Extent::Constant(number) => b.index(number),
-        Extent::Value(value) => value,
-    }
 }
 
 /// Numbers of type `index` as a tensor `[rows] i32`.

@@ -286,7 +286,7 @@ impl Model<'_> {
             values.iter().map(|value| b.index_cast(*value, Element::Index)).collect()
         };
         let (positions, slots) = (index(b, positions), index(b, slots));
-        let count = if let Rows::Few(_) = rows { b.index(1) } else { rows.count(b) };
+        let count = if let Rows::Few(_) = rows { b.index(1) } else { b.index_of(rows.extent()) };
         self.check(b, count, &positions, &slots);
         positions.into_iter().zip(slots).map(|place| self.place(b, place, count)).collect()
     }

@@ -51,9 +51,6 @@ use config::Config;
 
 pub use checkpoint::Checkpoint;
 
-/// The scope of the parameters of a module; their keys are the names of the tensors in their file.
-pub const SCOPE: &str = "model";
-
 /// Options of the import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

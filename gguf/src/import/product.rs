@@ -29,14 +29,6 @@ impl Rows {
             Rows::Many(count) => Extent::Value(count),
         }
     }
-
-    /// Their number, as a value of type `index`.
-    pub(super) fn count(self, b: &mut Builder) -> Value {
-        match self.extent() {
-            Extent::Constant(count) => b.index(count),
-            Extent::Value(count) => count,
-        }
-    }
 }
 
 /// Rows of weights whose elements a workgroup computes.

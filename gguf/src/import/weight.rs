@@ -5,12 +5,11 @@ use std::collections::HashSet;
 use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Extent, Type, Value};
 
-use super::SCOPE;
 use super::blocks::{Block, Format};
 use super::checkpoint::{Checkpoint, ExpertOrder, Stored};
 use super::config::Config;
 use super::half::float_of_bits;
-use crate::{ElementType, shown};
+use crate::{ElementType, SCOPE, shown};
 
 /// The tensors of a model, and which of them a module has as parameters.
 pub(super) struct Parameters<'a> {
