@@ -2,17 +2,15 @@
 
 import concurrent.futures
 import json
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
 
-ray = pytest.importorskip("ray")
-serve = pytest.importorskip("ray.serve")
+pytest.importorskip("ray.serve")
 
 import app
 import rows
+import serving
 
 BATCH = 8
 
@@ -21,22 +19,13 @@ BATCH = 8
 def url(patient):
     """Runs the example, with batches that are sent only when they are full."""
     arguments = {"model": str(rows.MODEL), "function": "rows", "max_batch_size": str(BATCH), "batch_wait_timeout_s": "300"}
-    ray.init("local", num_cpus=2, object_store_memory=250 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
-    serve.start(http_options={"host": "127.0.0.1", "port": 18022})
-    serve.run(app.build(arguments))
-    yield "http://127.0.0.1:18022"
-    serve.shutdown()
-    ray.shutdown()
+    with serving.running(app.build(arguments), 18022) as url:
+        yield url
 
 
 def call(url: str, path: str, body: dict | None = None) -> tuple[int, dict]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=240) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+    status, _, data = serving.call(url, path, body)
+    return status, json.loads(data)
 
 
 def infer(url: str, ids: np.ndarray, **replaced) -> tuple[int, dict]:

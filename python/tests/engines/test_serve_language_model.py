@@ -5,16 +5,14 @@ import json
 import os
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-ray = pytest.importorskip("ray")
-serve = pytest.importorskip("ray.serve")
+pytest.importorskip("ray.serve")
 
 import language_model
+import serving
 
 FIXTURE = Path(__file__).parents[3] / "tests" / "models" / "language_model"
 INCARNATE = os.environ.get("INCARNATE", Path(sys.executable).parent / "incarnate")
@@ -36,12 +34,8 @@ def program(tmp_path_factory) -> Path:
 def url(patient, program):
     """Runs the example with two replicas."""
     arguments = {"model": str(FIXTURE / "model.gguf"), "program": str(program), "conversations": "2"}
-    ray.init("local", num_cpus=2, object_store_memory=250 << 20, include_dashboard=False, _node_ip_address="127.0.0.2")
-    serve.start(http_options={"host": "127.0.0.1", "port": 18023})
-    serve.run(language_model.build(arguments))
-    yield "http://127.0.0.1:18023"
-    serve.shutdown()
-    ray.shutdown()
+    with serving.running(language_model.build(arguments), 18023) as url:
+        yield url
     assert not servers(program), "servers are left behind"
 
 
@@ -61,20 +55,10 @@ def servers(program: Path) -> list[str]:
     return [line for line in lines if line.startswith(f"{program}\0")]
 
 
-def call(url: str, path: str, body: dict | None = None) -> tuple[int, dict[str, str], bytes]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=240) as response:
-            return response.status, dict(response.headers), response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, dict(error.headers), error.read()
-
-
 def answer(url: str, prompt: str, stream: bool) -> tuple[str, str | None]:
     """Returns the text behind a prompt, and the replica that wrote it."""
     body = {"prompt": prompt, "temperature": 0, "max_tokens": 6, "stream": stream}
-    status, headers, data = call(url, "/v1/completions", body)
+    status, headers, data = serving.call(url, "/v1/completions", body)
     assert status == 200, data
     if stream:
         assert headers["content-type"].startswith("text/event-stream")
@@ -110,6 +94,6 @@ def test_other_answers_of_a_server_are_passed_on(url, single):
         ("/v1/embeddings", {"input": ["it is", "on an"]}, 200),
         ("/health", None, 200),
     ]:
-        found, expected = call(url, path, body), call(single, path, body)
+        found, expected = serving.call(url, path, body), serving.call(single, path, body)
         assert (found[0], found[2]) == (status, expected[2]), path
         assert expected[0] == status and found[1]["content-type"] == expected[1]["content-type"], path
