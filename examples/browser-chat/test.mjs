@@ -5,26 +5,12 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import puppeteer from "puppeteer-core";
-import { serve } from "../browser/serve.mjs";
+import { testPage } from "../browser/test_page.mjs";
 
 const FOLDER = fileURLToPath(new URL(".", import.meta.url));
 const [screenshot, answers = `${FOLDER}tests/answers.json`] = process.argv.slice(2);
 
-const server = await serve(0, FOLDER);
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox"],
-  protocolTimeout: 600_000,
-});
-try {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(600_000);
-  await page.setViewport({ width: 800, height: 700 });
-  const errors = [];
-  page.on("pageerror", (error) => errors.push(error.message));
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
-  const text = (selector) => page.$eval(selector, (element) => element.textContent.trim());
+await testPage(puppeteer, { folder: FOLDER, height: 700 }, async (page, text) => {
   const reach = (state) => page.waitForSelector(`body[data-state=${state}]`);
   const messages = () => page.$$eval("#messages li", (items) => items.map((item) => item.textContent));
   const set = (id, value) => page.$eval(`#${id}`, (element, value) => (element.value = value), value);
@@ -69,8 +55,4 @@ try {
   assert.match(await text("#status"), /; stopped$/);
   await page.click("#forget");
   await answer(first);
-  assert.deepEqual(errors, []);
-} finally {
-  await browser.close();
-  server.close();
-}
+});

@@ -2,24 +2,10 @@
 // `chromium` or $CHROMIUM.
 import assert from "node:assert/strict";
 import puppeteer from "puppeteer-core";
-import { serve } from "./serve.mjs";
+import { testPage } from "./test_page.mjs";
 
-const server = await serve(0);
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox"],
-  protocolTimeout: 600_000,
-});
-try {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(600_000);
-  await page.setViewport({ width: 800, height: 900 });
-  const errors = [];
-  page.on("pageerror", (error) => errors.push(error.message));
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+await testPage(puppeteer, { height: 900 }, async (page, text) => {
   await page.waitForSelector("body[data-ready]");
-  const text = (selector) => page.$eval(selector, (element) => element.textContent.trim());
   const box = await (await page.$("#drawing")).boundingBox();
   const draw = async (points) => {
     await page.click("#clear");
@@ -65,11 +51,7 @@ try {
   });
   assert.deepEqual(failures, ["IncarnateError INVALID_ARGUMENT", "IncarnateError INVALID_ARGUMENT", 360, 360]);
   assert.equal(await text("#status"), "");
-  assert.deepEqual(errors, []);
   if (process.argv[2]) await page.screenshot({ path: process.argv[2] });
   console.log(rows.join("\n"));
   console.log(`the page recognises the digits ${Object.keys(strokes).join(", ")}`);
-} finally {
-  await browser.close();
-  server.close();
-}
+});
