@@ -4,6 +4,8 @@
 //! Programs are compiled for the baseline of their target by default. [`multiversioned`] compiles further variants of code that
 //! consists of inlined functions and closures. All variants compute the same results, bit for bit: those of `vm::semantics`.
 
+pub use crate::vm::kernels::pairs::PairProducts;
+pub use crate::vm::kernels::proof::of_program;
 pub use incarnate_bytecode::target_features::{X86_64_V2, X86_64_V3, X86_64_V4};
 
 /// The number of 32-bit elements in a strip: two of the widest vector registers, so that four rows fit into all registers.
@@ -19,10 +21,10 @@ pub const LANES: usize = if cfg!(target_feature = "avx512f") {
 pub trait Multiversion {
     /// The result.
     type Output;
-    /// Runs the code. `LANES` is [`LANES`] for the variant's target features.
+    /// Runs the code. `LANES` is [`LANES`] for the variant's target features, and `products` multiplies pairs with them.
     ///
     /// The implementation, and every function that it calls and that is to be multiversioned, must be `#[inline(always)]`.
-    fn run<const LANES: usize>(self) -> Self::Output;
+    fn run<const LANES: usize>(self, products: impl PairProducts) -> Self::Output;
 }
 
 /// Runs the best variant of the code that this processor supports, among those for `TARGET_FEATURES` and the program's own
@@ -34,14 +36,15 @@ pub fn multiversioned<const TARGET_FEATURES: u8, C: Multiversion>(code: C) -> C:
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     return x86_64::multiversioned::<TARGET_FEATURES, C>(code);
     #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
-    code.run::<LANES>()
+    code.run::<LANES>(of_program())
 }
 
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 mod x86_64 {
     use incarnate_bytecode::target_features::of_processor;
 
-    use super::{LANES, Multiversion, X86_64_V2, X86_64_V3, X86_64_V4};
+    use super::{LANES, Multiversion, X86_64_V2, X86_64_V3, X86_64_V4, of_program};
+    use crate::vm::kernels::proof::V3;
 
     /// The levels that the whole program is compiled for.
     const PROGRAM: u8 = {
@@ -67,7 +70,7 @@ mod x86_64 {
     pub(super) fn multiversioned<const TARGET_FEATURES: u8, C: Multiversion>(code: C) -> C::Output {
         if const { !has(TARGET_FEATURES, X86_64_V2) && !has(TARGET_FEATURES, X86_64_V3) && !has(TARGET_FEATURES, X86_64_V4) }
         {
-            return code.run::<LANES>();
+            return code.run::<LANES>(of_program());
         }
         let levels = of_processor();
         #[cfg(avx512)]
@@ -83,17 +86,17 @@ mod x86_64 {
             // SAFETY: as above.
             return unsafe { v2(code) };
         }
-        code.run::<LANES>()
+        code.run::<LANES>(of_program())
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2")]
     fn v2<C: Multiversion>(code: C) -> C::Output {
-        code.run::<8>()
+        code.run::<8>(of_program())
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]
     fn v3<C: Multiversion>(code: C) -> C::Output {
-        code.run::<16>()
+        code.run::<16>(V3::here())
     }
 
     #[cfg(avx512)]
@@ -101,7 +104,7 @@ mod x86_64 {
         enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
     )]
     fn v4<C: Multiversion>(code: C) -> C::Output {
-        code.run::<32>()
+        code.run::<32>(V3::here())
     }
 }
 
@@ -115,7 +118,7 @@ mod tests {
         type Output = (u32, usize);
 
         #[inline(always)]
-        fn run<const LANES: usize>(self) -> (u32, usize) {
+        fn run<const LANES: usize>(self, _: impl PairProducts) -> (u32, usize) {
             (self.0.iter().sum(), LANES)
         }
     }

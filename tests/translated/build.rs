@@ -29,7 +29,7 @@ fn main() {
     hostile(&manifest, &out_dir);
     let keeping = assembled(&manifest, &out_dir, "keeping");
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
-    for name in ["accumulating", "dividing", "jamming"] {
+    for name in ["accumulating", "dividing", "jamming", "pairing"] {
         let module = assembled(&manifest.join("../../translator/tests/golden"), &out_dir, name);
         incarnate_translator::Config::new().module_name(name).compile(&module).unwrap();
     }

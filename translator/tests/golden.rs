@@ -99,6 +99,17 @@ fn jammed_nest() {
     );
 }
 
+/// Sums of products of pairs: bytes and integers that are adjacent share a grid, and the factors are computed before the sums.
+#[test]
+fn paired_nest() {
+    compare(
+        "paired_nest.rs",
+        assembled("pairing.vmasm"),
+        "        impl support::Multiversion for Iterations",
+        "        support::settle_memory();",
+    );
+}
+
 /// The same of an untrusted module: the nest takes its steps before it runs.
 #[test]
 fn untrusted_nest() {

@@ -18,7 +18,7 @@ pub fn multiply_and_add(rounds: u64) -> u64 {
 fn run(rounds: u64) -> usize {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     {
-        use crate::contraction::level::{V3, V4};
+        use crate::proof::{V3, V4};
 
         if let Some(_v4) = V4::detected() {
             // SAFETY: `V4` proves that the processor has AVX-512.

@@ -26,6 +26,11 @@ pub mod jamming {
     include!(concat!(env!("OUT_DIR"), "/jamming.rs"));
 }
 
+/// Sums of products of pairs of adjacent integers.
+pub mod pairing {
+    include!(concat!(env!("OUT_DIR"), "/pairing.rs"));
+}
+
 /// Functions that take and return references other than tensors.
 pub mod references {
     include!(concat!(env!("OUT_DIR"), "/references.rs"));

@@ -11,11 +11,7 @@ use core::marker::PhantomData;
 
 use super::ablation::Form;
 use super::arithmetic::{Arithmetic, MulAddI32};
-#[cfg(target_arch = "aarch64")]
-use super::level::DotProduct;
 use super::level::Level;
-#[cfg(target_arch = "x86_64")]
-use super::level::V3;
 use super::loops::Loop;
 use super::operand::{Gather, Narrow, Operand, OperandKind, load};
 use super::operation::Operation;
@@ -23,6 +19,10 @@ use super::operation::sealed::Tiled;
 use super::prepared::{self, Decided};
 use super::tile::{self, Tiles, partial};
 use super::{Initial, contract_on};
+#[cfg(target_arch = "aarch64")]
+use crate::proof::DotProduct;
+#[cfg(target_arch = "x86_64")]
+use crate::proof::V3;
 use incarnate_bytecode::semantics;
 
 /// Adds the products of the integers of two groups, modulo 2^32: of four bytes, or of two integers of 16 bits, as the target's instruction

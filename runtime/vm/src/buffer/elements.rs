@@ -236,6 +236,39 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         lanes
     }
 
+    /// Returns both elements of the last loop, which has two iterations, for an iteration and the following ones of another loop. Pairs whose
+    /// elements are all adjacent are loaded as vectors.
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations.
+    #[inline(always)]
+    #[must_use]
+    pub fn pairs<const L: usize>(&self, iteration: [usize; D], along: usize) -> [[T; 2]; L] {
+        let last = D - 1;
+        if along == last || iteration[last] != 0 || self.loops[last].0 != 2 {
+            no_such_iteration();
+        }
+        let first = self.lane(iteration, along, L);
+        let (stride, within) = (self.loops[along].1, self.loops[last].1);
+        if stride == 2 && within == 1 {
+            // SAFETY: `lane` checked that the iterations exist; their elements are adjacent by their strides.
+            return unsafe { load(first.cast::<[[T; 2]; L]>()) };
+        }
+        // SAFETY: as below; there is a first lane.
+        let mut pairs = [[unsafe { load(first) }; 2]; L];
+        let mut lane = 0;
+        while lane < L {
+            // SAFETY: `lane` checked that the iteration exists, and `Memory::region_of` that its elements are within the buffer.
+            unsafe {
+                let element = first.offset(stride.wrapping_mul(lane as i64) as isize);
+                pairs[lane][0] = load(element);
+                pairs[lane][1] = load(element.offset(within as isize));
+            }
+            lane += 1;
+        }
+        pairs
+    }
+
     /// Returns the address of the element of the first of `count` iterations.
     #[inline(always)]
     fn lane(&self, iteration: [usize; D], along: usize, count: usize) -> *mut T {

@@ -33,17 +33,22 @@ impl Writer<'_, '_, '_> {
         quote!(if !support::is_within(#base, &#loops, #least, #greatest) { break #label; })
     }
 
-    /// Makes the grid of a view.
+    /// Makes the grid of a view, or of two that have one in common.
     fn in_range(&self, at: usize) -> TokenStream {
+        if self.joined.first_of(at).is_some() {
+            return TokenStream::new();
+        }
         let (label, view) = (&self.label, &self.nest.views[at]);
-        let (base, loops) = self.extent(&view.index);
+        let base = self.form(view.index.base());
+        let mut loops = self.loops_of(&view.index);
+        loops.extend(self.joined.last_loop(at));
         let (name, buffer, element) = (grid(at), self.emitter.name(view.buffer), element(view.element));
-        let dimensions = Literal::usize_unsuffixed(self.scheduled.axes(&view.index).len());
+        let dimensions = Literal::usize_unsuffixed(loops.len());
         let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
         let is_named = self.scheduled.is_used(at) && self.scheduled.schedule != Schedule::Zeros;
         let name = if is_named { quote!(#name) } else { quote!(_) };
         quote! {
-            let Some(#name) = support::elements_of!(#buffer, #function, #element, #dimensions, #base, #loops)
+            let Some(#name) = support::elements_of!(#buffer, #function, #element, #dimensions, #base, [#(#loops),*])
             else { break #label; };
         }
     }
@@ -74,9 +79,16 @@ impl Writer<'_, '_, '_> {
                 let (_, loops) = self.extent(&self.nest.views[view].index);
                 quote!(support::is_injective(&#loops))
             }
+            Check::Disjoint(_, other) | Check::DisjointOrSame(_, other) if self.joined.first_of(other).is_some() => {
+                return None;
+            }
             Check::Disjoint(store, other) => {
                 let (store, other) = (grid(store), other_grid(other));
                 quote!(#store.is_disjoint(#other))
+            }
+            // A grid of two views is not that of one.
+            Check::DisjointOrSame(store, load) if self.joined.is_first(load) => {
+                self.relation(&Check::Disjoint(store, load))?
             }
             Check::DisjointOrSame(store, load) => {
                 let (store, load) = (grid(store), other_grid(load));

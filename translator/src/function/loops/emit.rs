@@ -8,6 +8,8 @@ use quote::{format_ident, quote};
 use super::super::emitter::{Emitter, lifetime_named};
 use super::super::{multiversion, shared};
 use super::forms::unsigned;
+use super::joined::Joined;
+use super::pairs::Pairs;
 use super::writer::{Parameters, Prepared, Writer, count, mentions};
 
 impl Emitter<'_, '_> {
@@ -23,6 +25,8 @@ impl Emitter<'_, '_> {
                 let label = lifetime_named(&format!("nest{index}"));
                 quote!(#label)
             },
+            joined: Joined::default(),
+            pairs: Pairs::default(),
             prepared: Prepared::new(),
             parameters: Parameters::None,
         };
@@ -33,6 +37,8 @@ impl Emitter<'_, '_> {
             _ => Parameters::Outer,
         };
         writer.prepared = writer.divisions_prepared();
+        writer.pairs = writer.pairs_found();
+        writer.joined = writer.joined_views();
         writer.nest(index)
     }
 }

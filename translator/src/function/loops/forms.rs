@@ -57,12 +57,17 @@ impl Writer<'_, '_, '_> {
 
     /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
+        let loops = self.loops_of(form);
+        (self.form(form.base()), quote!([#(#loops),*]))
+    }
+
+    /// The trip count and stride of each loop that a form depends on.
+    pub(super) fn loops_of(&self, form: &Affine) -> Vec<TokenStream> {
         let loops = self.scheduled.axes(form).into_iter().map(|at| {
             let (count, stride) = (count(at), self.stride(form, at));
             quote!((#count, #stride))
         });
-        let loops = quote!([#(#loops),*]);
-        (self.form(form.base()), loops)
+        loops.collect()
     }
 
     /// Whether a constant of a loop may become a parameter; `is_long` says that this is so for an innermost loop, too.

@@ -35,12 +35,13 @@ impl Writer<'_, '_, '_> {
         let view = &self.nest.views[access.view];
         let mut elements = tile.iter().flat_map(|tile| &tile.elements);
         let element_variable = elements.find(|row| row.0 == access.view).map(|row| row.1.clone());
-        let grid = grid(access.view);
+        let grid = grid(self.joined.grid_of(access.view));
         let indices = || {
             let indices = self.scheduled.axes(&view.index).into_iter().map(|at| {
                 let index = index(at);
                 quote!(#index)
             });
+            let indices = indices.chain(self.joined.last_index(access.view));
             quote!([#(#indices),*])
         };
         Ok(match (access.stored, &inst.results[..]) {

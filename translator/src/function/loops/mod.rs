@@ -12,9 +12,12 @@ mod forms;
 mod gather;
 mod in_order;
 mod instructions;
+mod joined;
+mod pairs;
 mod passed;
 #[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]
 mod plans;
+mod ranges;
 mod remarks;
 mod strips;
 mod variants;

@@ -98,6 +98,10 @@ impl Writer<'_, '_, '_> {
         let counts = strips.reductions.iter().map(|at| count(*at));
         counts.chain(strips.around().map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
+        if !self.pairs.is_empty() {
+            let level = if self.has_variants(strips) { quote!(products) } else { quote!(support::of_program()) };
+            passed.push(quote!(products), quote!(impl support::PairProducts), level);
+        }
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
         let lanes = count(strips.lanes);
@@ -139,6 +143,7 @@ impl Writer<'_, '_, '_> {
         let function = self.emitter.body.function;
         let mut views = strips.non_aliasing.clone();
         views.extend(&strips.stores);
+        views.retain(|view| self.joined.first_of(*view).is_none());
         views.sort_unstable();
         let (mut varying, mut jammed) = (BTreeSet::new(), BTreeSet::new());
         let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
@@ -201,10 +206,11 @@ impl Writer<'_, '_, '_> {
     }
 
     pub(super) fn grid_type(&self, view: usize, lifetime: &TokenStream) -> TokenStream {
+        let is_first = self.joined.is_first(view);
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
-        let (ty, dimensions) =
-            (element(view.element), Literal::usize_unsuffixed(self.scheduled.axes(&view.index).len()));
+        let axes = self.scheduled.axes(&view.index).len() + usize::from(is_first);
+        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(axes));
         quote!(support::#name<#lifetime, #ty, #dimensions>)
     }
 
@@ -342,17 +348,30 @@ impl Writer<'_, '_, '_> {
         let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
         for view in strips.non_aliasing.iter().filter(|view| self.depends_on(**view, strips.lanes)) {
             if strips.jammed.is_none_or(|at| self.depends_on(*view, at)) == is_of_copy {
-                let lanes = format_ident!("lanes{}", view);
+                let lanes = format_ident!("lanes{}", self.joined.grid_of(*view));
                 let (elements, ty) = (self.lanes_of(plan, *view), element(self.nest.views[*view].element));
-                before.extend(quote!(let #lanes: [#ty; L] = #elements;));
-                tile.elements.push((*view, quote!(#lanes[lane])));
+                let (array, element) = match (self.joined.is_first(*view), self.joined.first_of(*view)) {
+                    (false, None) => (Some(quote!([#ty; L])), quote!(#lanes[lane])),
+                    (true, _) => (Some(quote!([[#ty; 2]; L])), quote!(#lanes[lane][0])),
+                    (false, Some(_)) => (None, quote!(#lanes[lane][1])),
+                };
+                before.extend(array.map(|array| quote!(let #lanes: #array = #elements;)));
+                tile.elements.push((*view, element));
             }
         }
+        let mut factors = TokenStream::new();
         for at in self.nest.path(strips.innermost) {
             let is_own = |value: Value| self.is_of_copy(plan, &[value], false) == is_of_copy;
             let varies = |value: Value| plan.varying.contains(&value);
+            let (is_before, is_after) =
+                (|value| self.pairs.runs_before(&[value]), |value| self.pairs.runs_after(&[value]));
             before.extend(self.inductions(at, |each| is_own(each.parameter) && !varies(each.parameter)));
-            within.extend(self.inductions(at, |each| is_own(each.parameter) && varies(each.parameter)));
+            factors.extend(self.inductions(at, |each| is_before(each.parameter) && varies(each.parameter)));
+            within.extend(
+                self.inductions(at, |each| {
+                    is_own(each.parameter) && varies(each.parameter) && is_after(each.parameter)
+                }),
+            );
         }
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
@@ -360,23 +379,34 @@ impl Writer<'_, '_, '_> {
         for (block, position) in self.live_instructions(strips) {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
-            if self.is_of_copy(plan, &inst.results, is_stored) == is_of_copy {
-                let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
-                let tokens = self.instruction(block, position, Some(tile))?;
-                if varies { within.extend(tokens) } else { before.extend(tokens) }
+            if self.is_of_copy(plan, &inst.results, is_stored) != is_of_copy {
+                continue;
+            }
+            let tokens = self.instruction(block, position, Some(tile))?;
+            if !is_stored && !inst.results.iter().any(|result| plan.varying.contains(result)) {
+                before.extend(tokens);
+                continue;
+            }
+            factors.extend(self.pairs.runs_before(&inst.results).then(|| tokens.clone()));
+            if let (Some(sums), [sum]) = (self.pairs.sums(&inst.results), &inst.results[..]) {
+                let sum = self.emitter.name(*sum);
+                within.extend(quote!(let #sum = #sums[lane];));
+            } else if is_stored || self.pairs.runs_after(&inst.results) {
+                within.extend(tokens);
             }
         }
-        let lane = index(strips.lanes);
-        if mentions(&within, &lane) {
-            within = quote!(let #lane = first + strip * step + lane; #within);
+        if !self.pairs.is_empty() {
+            let factors = with_index(strips, factors);
+            before.extend(self.sums_of_products(&self.pairs, &factors));
         }
-        Ok((before, within))
+        Ok((before, with_index(strips, within)))
     }
 
     /// The elements of a strip.
     fn lanes_of(&self, plan: &Plan<'_>, view: usize) -> TokenStream {
         let (grid, (position, axis)) = (grid(view), self.position(plan, view));
-        quote!(#grid.lanes(#position, #axis))
+        let method = if self.joined.is_first(view) { quote!(pairs) } else { quote!(lanes) };
+        quote!(#grid.#method(#position, #axis))
     }
 
     /// The indices of the first element of a strip, and the position of the vector axis among them.
@@ -389,6 +419,7 @@ impl Writer<'_, '_, '_> {
             let index = index(at);
             quote!(#index)
         });
+        let indices = indices.chain(self.joined.last_index(view));
         let position = quote!([#(#indices),*]);
         (position, self.axis(view, lanes).unwrap_or_else(|| quote!(0)))
     }
@@ -399,6 +430,12 @@ impl Writer<'_, '_, '_> {
         let position = Literal::usize_unsuffixed(position);
         Some(quote!(#position))
     }
+}
+
+/// Work within a loop over lanes, with the index of the loop that is split into strips where it reads that.
+fn with_index(strips: &Strips, work: TokenStream) -> TokenStream {
+    let lane = index(strips.lanes);
+    if mentions(&work, &lane) { quote!(let #lane = first + strip * step + lane; #work) } else { work }
 }
 
 /// The variable of the elements of a stored view, of an iteration of the jammed loop if there is one.

@@ -60,6 +60,7 @@ impl Writer<'_, '_, '_> {
         }
         let body = fields.push_constants(quote!(#counts #grids #iterations));
         let Passed { names, types, values } = fields;
+        let products = if self.pairs.is_empty() { quote!(_) } else { quote!(products) };
         let target_features = Literal::u8_unsuffixed(self.emitter.analysis.target_features);
         let call = quote!(support::multiversioned::<#target_features, _>(Iterations(#(#values),*)));
         let call = match &divided[..] {
@@ -75,7 +76,7 @@ impl Writer<'_, '_, '_> {
             impl support::Multiversion for Iterations<'_> {
                 type Output = ();
                 #[inline(always)]
-                fn run<const LANES: usize>(self) {
+                fn run<const LANES: usize>(self, #products: impl support::PairProducts) {
                     let Iterations(#(#names),*) = self;
                     #body
                 }
@@ -96,6 +97,7 @@ impl Writer<'_, '_, '_> {
             }
             false => quote!(0),
         });
+        let first = first.chain(self.joined.last_index(view));
         let loops = axes.iter().enumerate().map(|(axis, at)| {
             let count = count(*at);
             let stride = match index.constant_stride(*at).filter(|_| !self.is_parameter(*at, false)) {
@@ -107,6 +109,7 @@ impl Writer<'_, '_, '_> {
             };
             quote!((#count, #stride))
         });
+        let loops = loops.chain(self.joined.last_loop(view));
         quote!(let #name = #name.subgrid([#(#first),*], [#(#loops),*]);)
     }
 }

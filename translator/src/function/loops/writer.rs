@@ -9,6 +9,8 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 
 use super::super::emitter::Emitter;
+use super::joined::Joined;
+use super::pairs::Pairs;
 
 /// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
@@ -19,6 +21,10 @@ pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) index_values: IndexSet<Value>,
     /// The label of the block that is left where the loops of the bytecode must run.
     pub(super) label: TokenStream,
+    /// The views that have a grid in common.
+    pub(super) joined: Joined,
+    /// The sums of products that strips compute between loops over lanes.
+    pub(super) pairs: Pairs,
     /// The divisions that loops have prepared.
     pub(super) prepared: Prepared,
     /// Which constants of loops may become parameters.

@@ -6,12 +6,12 @@ use std::vec::Vec;
 use super::{Random, check};
 use crate::contraction::arithmetic::{FmaF32, MulAddI32};
 use crate::contraction::copy::{Lines, gather, scatter};
-use crate::contraction::level::Portable;
 use crate::contraction::loops::each;
 use crate::contraction::machine::Machine;
 use crate::contraction::operand::Piece;
 use crate::contraction::plan::Plan;
 use crate::contraction::tile::portable::Array;
+use crate::proof::Portable;
 
 #[test]
 fn columns_are_transposed_to_lines() {

@@ -11,10 +11,10 @@ use core::arch::asm;
 use super::Tiles;
 use super::table::{level, tiles};
 use crate::contraction::copy::Copies;
-use crate::contraction::level::{DotProduct, Neon};
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::{Vector, memory, registers};
+use crate::proof::{DotProduct, Neon};
 
 /// The numbers of a vector.
 const LANES: usize = Machine::NEON.lanes;

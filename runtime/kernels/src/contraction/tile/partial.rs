@@ -12,13 +12,13 @@ use super::wasm32_relaxed::RelaxedFmaF32x4;
 use super::x86_64::{DotI16x16, FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy;
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-use crate::contraction::level::DotProduct;
 use crate::contraction::level::Level;
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-use crate::contraction::level::V3;
 use crate::contraction::operand::load;
 use crate::contraction::vector::Vector;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use crate::proof::DotProduct;
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+use crate::proof::V3;
 
 /// The operands of a tile, whose numbers of each row and column are adjacent: it is within a block of rows and columns.
 #[derive(Debug)]
@@ -302,7 +302,7 @@ macro_rules! level {
     ($level:ident, $proof:ident, $vectors:literal of $lanes:literal $(, $features:literal)?) => {
         mod $level {
             use super::{Arithmetic, Finish, Tile, Vector};
-            use crate::contraction::level::$proof;
+            use crate::proof::$proof;
 
             $(#[target_feature(enable = $features)])?
             pub(super) fn tile<V: Vector<Level = $proof>, const ROWS: usize, const WIDTH: usize>(

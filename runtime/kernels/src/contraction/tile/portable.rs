@@ -4,10 +4,10 @@ use super::Tiles;
 use super::table::{level, tiles};
 use crate::contraction::arithmetic::{Arithmetic, FmaF32, MulAddF32, MulAddI32};
 use crate::contraction::copy::Copies;
-use crate::contraction::level::Portable;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::{Vector, memory};
+use crate::proof::Portable;
 
 const LANES: usize = Machine::PORTABLE.lanes;
 

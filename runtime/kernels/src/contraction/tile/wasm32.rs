@@ -13,10 +13,10 @@ use core::arch::wasm32::{
 use super::Tiles;
 use super::table::{level, tiles};
 use crate::contraction::copy::Copies;
-use crate::contraction::level::Simd128;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::{Vector, memory};
+use crate::proof::Simd128;
 
 /// The numbers of a vector.
 pub(super) const LANES: usize = Machine::SIMD128.lanes;

@@ -9,10 +9,10 @@ use super::wasm32::{
     LANES, MulAddF32x4, MulAddI32x4, even, load_some, operations, simd128, store_some, transposed, vectors,
 };
 use crate::contraction::copy::Copies;
-use crate::contraction::level::Simd128;
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::operand::load;
 use crate::contraction::vector::{Vector, memory};
+use crate::proof::Simd128;
 
 /// Numbers that are multiplied and added, rounded once in the engines of [`Level::RelaxedSimd`](crate::contraction::level::Level::RelaxedSimd).
 #[derive(Clone, Copy, Debug)]

@@ -21,9 +21,9 @@ use core::arch::x86_64::{
 use super::Tiles;
 use super::table::{level, tiles};
 use crate::contraction::copy::Copies;
-use crate::contraction::level::{V3, V4};
 use crate::contraction::machine::{Machine, micro_tiles};
 use crate::contraction::vector::{Vector, memory, registers};
+use crate::proof::{V3, V4};
 use even::{even_of_16, even_of_32, pairs_of_32, some_even_of_32};
 
 /// A kind of vectors: a level, a register type, and the intrinsics of its loads, stores and operation. `of` and `numbers` convert a

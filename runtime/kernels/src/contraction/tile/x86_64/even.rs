@@ -6,8 +6,8 @@ use core::arch::x86_64::{
 };
 
 use super::some_of_16;
-use crate::contraction::level::{V3, V4};
 use crate::contraction::vector::{memory, registers};
+use crate::proof::{V3, V4};
 
 /// Of two vectors, where the first numbers of pairs are.
 const FIRST: [i32; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30];
