@@ -51,6 +51,29 @@ def stack(rng, count, rows, columns, kind):
     return data.reshape(count, rows, -1), kind
 
 
+# The largest integers of rounded vectors.
+LARGEST = {"f32": None, "i16": 2**15 - 1, "i8": 2**7 - 1}
+
+
+@dataclasses.dataclass
+class Matrix:
+    """The elements of a matrix, or of several, and the largest integer of vectors that are multiplied with it, if they are rounded."""
+
+    elements: np.ndarray
+    largest: int | None
+
+    def __getitem__(self, at):
+        return Matrix(self.elements[at], self.largest)
+
+    def times(self, x):
+        """Products with vectors, which are rounded: 32 elements each are integers times a scale."""
+        if self.largest:
+            blocks = x.reshape(len(x), -1, 32)
+            scales = np.abs(blocks).max(-1, keepdims=True) / self.largest
+            x = (np.rint(blocks / np.where(scales == 0, 1, scales)) * scales).reshape(x.shape)
+        return x @ self.elements.T
+
+
 def softmax(x):
     powers = np.exp(x - x.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
@@ -85,6 +108,8 @@ class Model:
     # The tokens of a SentencePiece model, the first of which are those for what is unknown, for the start and for the end; a chat template.
     tokens: list = dataclasses.field(default_factory=list)
     template: str = ""
+    # How vectors are rounded before they are multiplied with quantised matrices: a key of LARGEST.
+    activations: str = "f32"
 
     def write(self, path):
         writer = gguf.GGUFWriter(path, self.architecture)
@@ -170,7 +195,7 @@ class Model:
         """What attention makes of vectors that are normalised."""
         count, size, positions = len(h), self.size, np.arange(len(h))
         part = f"blk.{layer}.{{}}".format
-        project = lambda name: h @ w[part(f"{name}.weight")].T + w.get(part(f"{name}.bias"), 0)  # noqa: E731
+        project = lambda name: w[part(f"{name}.weight")].times(h) + w.get(part(f"{name}.bias"), 0)  # noqa: E731
         if part("attn_qkv.weight") in w:
             ends = np.cumsum([self.heads * size, self.key_heads * size])
             q, k, v = np.split(project("attn_qkv"), ends, axis=1)
@@ -192,20 +217,20 @@ class Model:
         distance = positions[:, None] - positions
         visible = (distance >= 0) & (distance < (self.window(layer) or count))
         attended = np.einsum("hts,shd->thd", softmax(np.where(visible, scores, -np.inf)), v).reshape(count, -1)
-        return attended @ w[part("attn_output.weight")].T
+        return w[part("attn_output.weight")].times(attended)
 
     def network(self, w, h, part):
         """A feed-forward network, whose tensors `part` names."""
-        up = h @ w[part("up")].T
-        gate, up = (h @ w[part("gate")].T, up) if part("gate") in w else np.split(up, 2, axis=1)
-        return (self.active(gate) * up) @ w[part("down")].T
+        up = w[part("up")].times(h)
+        gate, up = (w[part("gate")].times(h), up) if part("gate") in w else np.split(up, 2, axis=1)
+        return w[part("down")].times(self.active(gate) * up)
 
     def fed_forward(self, w, h, layer):
         """What the feed-forward network, or experts, make of vectors that are normalised."""
         part = lambda name, suffix="": f"blk.{layer}.ffn_{name}{suffix}.weight"  # noqa: E731
         if part("gate_inp") not in w:
             return self.network(w, h, part)
-        chances = softmax(h @ w[part("gate_inp")].T)
+        chances = softmax(w[part("gate_inp")].times(h))
         best = np.argsort(-chances, axis=1, kind="stable")[:, : self.facts["expert_used_count"]]
         shares = np.take_along_axis(chances, best, 1)
         # `norm_topk_prob` of Qwen2MoeConfig and OlmoeConfig is false; GraniteMoe's softmax of the best logits is that of all, normalised.
@@ -223,13 +248,19 @@ class Model:
         return out
 
     def dequantized(self):
-        return {name: gguf.quants.dequantize(data, kind).astype(np.float64) for name, (data, kind) in self.weights.items()}
+        """Vectors as arrays, and all others as matrices."""
+        tensors = {}
+        for name, (data, kind) in self.weights.items():
+            elements = gguf.quants.dequantize(data, kind).astype(np.float64)
+            largest = None if kind in PLAIN else LARGEST[self.activations]
+            tensors[name] = elements if elements.ndim == 1 else Matrix(elements, largest)
+        return tensors
 
     def vectors(self, tokens):
         """The vector of each token behind the last norm, in double precision."""
         w = self.dequantized()
         residual, width = self.facts.get("residual_scale", 1), self.width
-        x = w["token_embd.weight"][tokens] * self.facts.get("embedding_scale", width**0.5 if self.architecture in GEMMAS else 1)
+        x = w["token_embd.weight"].elements[tokens] * self.facts.get("embedding_scale", width**0.5 if self.architecture in GEMMAS else 1)
         for layer in range(self.layers):
             names = [("attn_norm", self.attended, "post_attention_norm"), ("ffn_norm", self.fed_forward, "post_ffw_norm")]
             for before, apply, after in names:
@@ -241,7 +272,7 @@ class Model:
         """The logits behind each token, in double precision until they are rounded."""
         w = self.dequantized()
         output = w.get("output.weight", w["token_embd.weight"])
-        logits = self.vectors(tokens) @ output.T / self.facts.get("logit_scale", 1)
+        logits = output.times(self.vectors(tokens)) / self.facts.get("logit_scale", 1)
         return capped(logits, self.facts.get("final_logit_softcapping", 0)).astype(np.float32)
 
 

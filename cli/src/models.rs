@@ -42,6 +42,10 @@ pub(super) struct CompilerArguments {
     /// The conversations that a language model holds at a time: 1 by default, and 4 for `serve`.
     #[arg(long, value_name = "N", help_heading = "Models")]
     slots: Option<u64>,
+    /// Round vectors before they are multiplied with quantised weights of a language model, to integers of 16 or 8 bits for each 32 elements:
+    /// i16 or i8, instead of f32. It writes faster then; llama.cpp rounds to 8 bits.
+    #[arg(long, value_name = "TYPE", default_value_t, help_heading = "Models")]
+    activations: gguf::Activations,
     /// Compile the function for embeddings of a language model, too; `serve` does.
     #[arg(long, help_heading = "Models")]
     embeddings: bool,
@@ -105,6 +109,7 @@ impl CompilerArguments {
             context: self.context,
             slots: self.slots.unwrap_or(1),
             embeddings: self.embeddings,
+            activations: self.activations,
             ..gguf::Options::default()
         };
         CompileOptions { flags, import, language_model, ..target.into() }

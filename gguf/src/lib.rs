@@ -22,7 +22,7 @@ pub use element_type::ElementType;
 pub use file::{GgufFile, Tensor};
 pub use folder::ModelFolder;
 #[cfg(feature = "import")]
-pub use import::{Checkpoint, Options, import};
+pub use import::{Activations, Checkpoint, Options, import};
 pub use safetensors::{SafetensorsFile, SafetensorsIndex, SafetensorsTensor};
 pub use value::{Array, Value};
 

@@ -7,14 +7,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate_bytecode::Contents;
-use incarnate_gguf::{Checkpoint, GgufFile, Options, import};
+use incarnate_gguf::{Activations, Checkpoint, GgufFile, Options, import};
 
 #[test]
 fn the_modules_of_the_test_model_are_those_of_its_file() {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
     let model = Checkpoint::open(&models.join("language_model/model.gguf")).unwrap();
-    for (folder, is_portable) in [("language_model", true), ("language_model_native", false)] {
-        let text = import(&model, &Options { slots: 2, embeddings: true, is_portable, ..Options::default() }).unwrap();
+    for (folder, is_portable, activations) in [
+        ("language_model", true, Activations::F32),
+        ("language_model_integers", true, Activations::I16),
+        ("language_model_native", false, Activations::F32),
+    ] {
+        let options = Options { slots: 2, embeddings: true, is_portable, activations, ..Options::default() };
+        let text = import(&model, &options).unwrap();
         let path = models.join(folder).join("model.mlir");
         if std::env::var_os("BLESS").is_some() {
             fs::write(&path, &text).unwrap();

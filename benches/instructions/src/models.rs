@@ -18,6 +18,7 @@ incarnate::include_module!(calls = "../../tests/models/vm/vm.vmfb");
 incarnate::include_module!(native_import = "../../tests/models/native_import_module/vm.vmfb");
 incarnate::include_module!(simple_mul = "../../tests/models/simple_mul/llvm-cpu.vmfb");
 incarnate::include_module!(language_model = "../../tests/models/language_model/vmvx.vmfb");
+incarnate::include_module!(language_model_integers = "../../tests/models/language_model_integers/vmvx.vmfb");
 incarnate::include_module!(lstm = "../../tests/models/lstm/vmvx.vmfb");
 incarnate::include_module!(mlp = "../../tests/models/mlp/vmvx.vmfb");
 
@@ -184,9 +185,14 @@ fn eight_rows(session: Session) -> Operation {
     Box::new(move || _ = function.call::<Tensor<f32>>((&x,)).unwrap())
 }
 
-/// A translated language model with the weights of its file, and a function of it. Its conversations have 64 positions.
-fn language_model(function: &str) -> (Session, Function) {
-    let builder = Session::builder().module(language_model::module()).device("local-sync");
+/// A translated language model with the weights of its file, and a function of it. Its conversations have 64 positions. Vectors may be rounded to
+/// integers.
+fn language_model(function: &str, are_integers: bool) -> (Session, Function) {
+    let builder = Session::builder().device("local-sync");
+    let builder = match are_integers {
+        true => builder.module(language_model_integers::module()),
+        false => builder.module(language_model::module()),
+    };
     let builder = builder.parameter_file("model", path("language_model/model.gguf"), FileAccess::Map);
     let session = builder.build().unwrap();
     let function = session.function(function).unwrap();
@@ -195,20 +201,20 @@ fn language_model(function: &str) -> (Session, Function) {
 
 /// Reads a prompt of 60 tokens.
 pub(crate) fn prompt_is_read() -> Operation {
-    let (session, function) = language_model("prefill");
+    let (session, function) = language_model("prefill", false);
     let tokens = Tensor::new(&session, &[60], &[5i32; 60]).unwrap();
     Box::new(move || _ = function.call::<Tensor<f32>>((&tokens, 0i32, 0i32)).unwrap())
 }
 
 /// Computes the logits behind a token at the last position.
-pub(crate) fn token_is_written() -> Operation {
-    let (_, function) = language_model("decode");
+pub(crate) fn token_is_written(are_integers: bool) -> Operation {
+    let (_, function) = language_model("decode", are_integers);
     Box::new(move || _ = function.call::<Tensor<f32>>((5i32, 63i32, 0i32)).unwrap())
 }
 
 /// The same of two conversations.
 pub(crate) fn tokens_are_written() -> Operation {
-    let (session, function) = language_model("decode_batch");
+    let (session, function) = language_model("decode_batch", false);
     let tokens = Tensor::new(&session, &[2], &[5i32; 2]).unwrap();
     Box::new(move || _ = function.call::<Tensor<f32>>((&tokens, 63i32, 63i32, 0i32, 1i32)).unwrap())
 }

@@ -12,6 +12,9 @@ use crate::ElementType;
 /// Elements of a group.
 pub(super) const LANES: i64 = 16;
 
+/// Pairs of adjacent elements of a group.
+pub(super) const PAIRS: i64 = LANES / 2;
+
 /// A format of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
@@ -38,6 +41,7 @@ pub(super) struct Block {
 /// The parts of an element: it is `quantum * scale + minimum`, without the scale or the minimum where there is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
+    /// An `i32` of at most 8 bits with its sign; an `f32` where elements are no blocks.
     pub(super) quantum: Value,
     pub(super) scale: Option<Value>,
     pub(super) minimum: Option<Value>,
@@ -48,9 +52,15 @@ impl Parts {
         Parts { quantum, scale: None, minimum: None }
     }
 
+    /// The quantum as `f32`.
+    pub(super) fn float_quantum(self, b: &mut Builder) -> Value {
+        if b.element_of(self.quantum).is_float() { self.quantum } else { b.sitofp(self.quantum, Element::F32) }
+    }
+
     /// Computes the element.
     pub(super) fn element(self, b: &mut Builder) -> Value {
-        let scaled = self.scale.map_or(self.quantum, |scale| b.mulf(self.quantum, scale));
+        let quantum = self.float_quantum(b);
+        let scaled = self.scale.map_or(quantum, |scale| b.mulf(quantum, scale));
         self.minimum.map_or(scaled, |minimum| b.addf(scaled, minimum))
     }
 }
@@ -78,6 +88,11 @@ impl Format {
         LANES * self.groups.iter().product::<i64>()
     }
 
+    /// Whether elements are quanta with scales.
+    pub(super) fn is_quantized(self) -> bool {
+        self.bytes != 0
+    }
+
     /// The type of a stored matrix.
     pub(super) fn storage(self, rows: i64, columns: i64) -> Type {
         let element = match self.element_type {
@@ -85,7 +100,7 @@ impl Format {
             ElementType::F16 | ElementType::Bf16 => Element::I16,
             _ => Element::I8,
         };
-        let inner = if self.bytes == 0 { LANES } else { self.bytes };
+        let inner = if self.is_quantized() { self.bytes } else { LANES };
         let extents = [rows, columns / self.elements(), inner].map(|extent| u64::try_from(extent).ok());
         Type::tensor(&extents, element)
     }
@@ -96,7 +111,7 @@ impl Format {
         !matches!(self.element_type, E::F32 | E::F16 | E::Bf16 | E::Q2K | E::Q3K | E::Q6K)
     }
 
-    /// Computes the parts of an element as `f32`; `group` has the indices of its group.
+    /// Computes the parts of an element; `group` has the indices of its group.
     pub(super) fn parts(self, b: &mut Builder, block: &Block, group: &[Value], lane: Value) -> Parts {
         use ElementType as E;
         let mut r = Reader { b, block };
@@ -259,7 +274,7 @@ impl Reader<'_> {
 
     /// `q` times the `f16` at a position.
     fn scaled(&mut self, q: Value, scale: i64) -> Parts {
-        Parts { quantum: self.float_of(q), scale: Some(self.half(scale)), minimum: None }
+        Parts { quantum: q, scale: Some(self.half(scale)), minimum: None }
     }
 
     /// `q` times the first `f16`, and the second one added.
@@ -269,7 +284,7 @@ impl Reader<'_> {
 
     /// `q` times a scale, less a minimum.
     fn less(&mut self, q: Value, (scale, minimum): (Value, Value)) -> Parts {
-        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: Some(self.b.negf(minimum)) }
+        Parts { quantum: q, scale: Some(scale), minimum: Some(self.b.negf(minimum)) }
     }
 
     /// Four bits of a byte: the lower ones are the first group.
@@ -327,9 +342,8 @@ impl Reader<'_> {
         let negative = self.b.subi(zero, twice);
         let is_positive = self.b.cmpi(IntPredicate::Equal, sign, zero);
         let twice = self.b.select(is_positive, twice, negative);
-        let value = self.float_of(twice);
         let half = self.b.float(0.5, Element::F32);
-        Parts { quantum: self.b.mulf(value, half), scale: Some(scale), minimum: None }
+        Parts { quantum: twice, scale: Some(self.b.mulf(scale, half)), minimum: None }
     }
 
     /// The product of an `f16` at a position and a small integer.
@@ -365,7 +379,7 @@ impl Reader<'_> {
         let q = self.and(q, 3);
         let mask = self.unsigned(0, &[(p, 16), (lane, 1)]);
         let q = self.add_by_bit(q, (mask, &[(n, 4), (s1, 2), (s0, 1)]), [-4, 0]);
-        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: None }
+        Parts { quantum: q, scale: Some(scale), minimum: None }
     }
 
     /// The scale and the minimum of 32 elements, each six bits, with the factors of the block.
@@ -416,6 +430,6 @@ impl Reader<'_> {
         let high = self.left(high, 4);
         let q = self.b.ori(low, high);
         let q = self.minus(q, 32);
-        Parts { quantum: self.float_of(q), scale: Some(scale), minimum: None }
+        Parts { quantum: q, scale: Some(scale), minimum: None }
     }
 }

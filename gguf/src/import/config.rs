@@ -3,6 +3,7 @@
 use incarnate_bytecode::{Error, Result};
 
 use super::Options;
+use super::activations::Activations;
 use super::architecture::{Architecture, Pairs};
 use super::checkpoint::Checkpoint;
 use super::frequencies::Frequencies;
@@ -41,6 +42,7 @@ pub(super) struct Config {
     pub(super) slots: i64,
     /// Whether the module is for VMVX alone.
     pub(super) is_portable: bool,
+    pub(super) activations: Activations,
     /// How the function `embed` pools; `None` for a module without it.
     pub(super) pooling: Option<Pooling>,
     pub(super) norm_epsilon: f64,
@@ -180,6 +182,7 @@ impl Config {
             original_context: original.unwrap_or(trained),
             slots,
             is_portable: options.is_portable,
+            activations: options.activations,
             pooling: pooling(metadata, options.embeddings)?,
             embedding_scale: metadata.scale_or("embedding_scale", embedding_scale)?,
             attention_scale: metadata.scale_or("attention.scale", 1.0 / (scaled_by as f64).sqrt())?,

@@ -240,7 +240,7 @@ impl Model<'_> {
     fn embedding(&self, b: &mut Builder, rows: Rows, x: Value, pooling: Pooling) -> Value {
         let config = self.config;
         let pooled = if pooling == Pooling::Last { self.last(b, rows, x) } else { x };
-        let normalised = rms_norm(b, pooled, &self.norm, config.width, config.norm_epsilon);
+        let normalised = rms_norm(b, config, pooled, &self.norm, config.width);
         match pooling {
             Pooling::Last => b.collapse_shape(normalised, &[vec![0, 1]]),
             Pooling::Mean => sum_of_rows(b, normalised, config.width),
@@ -251,7 +251,7 @@ impl Model<'_> {
     fn logits(&self, b: &mut Builder, rows: Rows, x: Value) -> Value {
         let config = self.config;
         let last = self.last(b, rows, x);
-        let normalised = rms_norm(b, last, &self.norm, config.width, config.norm_epsilon);
+        let normalised = rms_norm(b, config, last, &self.norm, config.width);
         let output = self.output.as_ref().unwrap_or(&self.embedding);
         let logits = match rows {
             Rows::Few(_) => product(b, rows, normalised, output, None),

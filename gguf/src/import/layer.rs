@@ -134,7 +134,7 @@ impl Layer {
         let (config, rows) = (call.config, call.rows);
         b.set_location(Some(&format!("blk.{}", self.index)));
         let before = |b: &mut Builder, x: Value, norm: &Option<Vector>| {
-            norm.as_ref().map_or(x, |norm| rms_norm(b, x, norm, config.width, config.norm_epsilon))
+            norm.as_ref().map_or(x, |norm| rms_norm(b, config, x, norm, config.width))
         };
         let normalised = before(b, x, &self.attention_norm);
         let heads = self.queries(b, call, normalised);
@@ -184,9 +184,8 @@ impl Layer {
 fn heads(b: &mut Builder, call: &Call<'_>, x: Value, heads: i64, norm: Option<&Vector>) -> Value {
     let size = call.config.head_size;
     let extents = [call.rows.extent(), Extent::Constant(heads), Extent::Constant(size)];
-    let normalised = |b: &mut Builder, x: Value, size: i64| {
-        norm.map_or(x, |norm| rms_norm(b, x, norm, size, call.config.norm_epsilon))
-    };
+    let normalised =
+        |b: &mut Builder, x: Value, size: i64| norm.map_or(x, |norm| rms_norm(b, call.config, x, norm, size));
     let split = |b: &mut Builder, x: Value| b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
     match call.config.architecture.normalises_all_heads {
         true => {

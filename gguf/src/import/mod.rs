@@ -15,16 +15,20 @@
 //! The attributes `incarnate.context` and `incarnate.slots` of the functions state the numbers of positions and of slots; `incarnate.batch` of
 //! `decode_batch`, which modules for VMVX with several slots have, states `B`. Two steps of a batch that are the same count once.
 //!
+//! With [`Options::activations`], products of one vector, those of `decode`, multiply integers.
+//!
 //! A slot holds the keys and values of a conversation, which are state of the module. Memory of a slot is used as far as positions are:
 //! nothing is written behind them.
 
 mod activation;
+mod activations;
 mod architecture;
 mod attention;
 mod batch;
 mod blocks;
 mod checkpoint;
 mod config;
+mod dispatch;
 mod experts;
 mod feed_forward;
 mod frequencies;
@@ -49,6 +53,7 @@ use incarnate_bytecode::{Error, Result, ResultExt as _};
 
 use config::Config;
 
+pub use activations::Activations;
 pub use checkpoint::Checkpoint;
 
 /// Options of the import.
@@ -62,6 +67,8 @@ pub struct Options {
     pub embeddings: bool,
     /// Whether the module is compiled for VMVX alone. Other targets take subnormal numbers as 0, so that scales are computed in another way.
     pub is_portable: bool,
+    /// How vectors are rounded before they are multiplied with weights that are stored as blocks of quanta.
+    pub activations: Activations,
 }
 
 impl Options {
@@ -71,7 +78,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { context: None, slots: 1, embeddings: false, is_portable: false }
+        Options { context: None, slots: 1, embeddings: false, is_portable: false, activations: Activations::F32 }
     }
 }
 

@@ -2,16 +2,22 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
+use super::config::Config;
+use super::dispatch::Dispatch;
 use super::weight::Vector;
 
 /// Divides the elements of the last dimension, of `length` elements, by the root of their mean square, and multiplies them by weights.
-pub(super) fn rms_norm(b: &mut Builder, x: Value, weight: &Vector, length: i64, epsilon: f64) -> Value {
+pub(super) fn rms_norm(b: &mut Builder, config: &Config, x: Value, weight: &Vector, length: i64) -> Value {
     let weight = weight.load(b);
     let extents = b.extents(x);
     let rank = extents.len();
     let last = rank.saturating_sub(1);
     let outer: Vec<usize> = (0..last).collect();
     let sums: Vec<Extent> = extents.iter().take(last).copied().collect();
+    let epsilon = config.norm_epsilon;
+    // One vector takes less time than a second dispatch.
+    let is_one = sums.iter().all(|extent| *extent == Extent::Constant(1));
+    let mut dispatch = Dispatch::begin(b, is_one && config.is_portable);
     let zero = b.float(0.0, Element::F32);
     let sums = b.fill(zero, &sums);
     let mut iterators = vec![Iterator::Parallel; rank];
@@ -19,13 +25,14 @@ pub(super) fn rms_norm(b: &mut Builder, x: Value, weight: &Vector, length: i64, 
         *iterator = Iterator::Reduction;
     }
     let maps = [Map::identity(rank), Map::of(rank, &outer)];
-    let sums = b.generic_single(&[x], sums, &maps, &iterators, |b, x| {
+    let sums = dispatch.generic(b, (&[x], sums), &maps, &iterators, |b, x| {
         let square = b.mulf(x[0], x[0]);
         b.addf(x[1], square)
     });
     let empty = b.empty(&extents, Element::F32);
     let maps = [Map::identity(rank), Map::of(rank, &outer), Map::of(rank, &[last]), Map::identity(rank)];
-    b.generic_single(&[x, sums, weight], empty, &maps, &vec![Iterator::Parallel; rank], |b, x| {
+    let iterators = vec![Iterator::Parallel; rank];
+    let normalised = dispatch.generic(b, (&[x, sums, weight], empty), &maps, &iterators, |b, x| {
         let (length, epsilon) = (b.float(length as f64, Element::F32), b.float(epsilon, Element::F32));
         let (one, mean) = (b.float(1.0, Element::F32), b.divf(x[1], length));
         let sum = b.addf(mean, epsilon);
@@ -33,7 +40,9 @@ pub(super) fn rms_norm(b: &mut Builder, x: Value, weight: &Vector, length: i64, 
         let scale = b.divf(one, root);
         let scaled = b.mulf(x[0], scale);
         b.mulf(scaled, x[2])
-    })
+    });
+    let [normalised] = dispatch.end(b, [(normalised, &extents)]);
+    normalised
 }
 
 /// Adds the rows of `[rows, width]`: `[width]`.

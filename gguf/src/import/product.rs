@@ -6,7 +6,8 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
-use super::blocks::LANES;
+use super::activations::{Quantized, lanes_of_pair};
+use super::blocks::{LANES, PAIRS, Parts};
 use super::weight::Weight;
 
 /// The vectors of a call: one for each token.
@@ -63,8 +64,14 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
             let y = product_of_one(b, x, weight, addend);
             b.expand_shape(y, &[vec![0, 1]], &constants(&[1, weight.rows]))
         }
-        Rows::Few(count) => product_of_few(b, count, x, weight, addend),
-        Rows::Many(_) => product_of_many(b, rows, x, weight, addend),
+        Rows::Few(count) => {
+            let x = weight.activations.rounded(b, rows.extent(), x, weight);
+            product_of_few(b, count, x, weight, addend)
+        }
+        Rows::Many(_) => {
+            let x = weight.activations.rounded(b, rows.extent(), x, weight);
+            product_of_many(b, rows, x, weight, addend)
+        }
     }
 }
 
@@ -132,6 +139,34 @@ fn shared_groups(weight: &Weight) -> Option<i64> {
     weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied()
 }
 
+/// The vector of a product.
+enum Operand {
+    /// Elements as `f32`: blocks, groups and lanes.
+    Floats(Value),
+    /// Integers with scales.
+    Integers(Quantized),
+}
+
+impl Operand {
+    fn of(b: &mut Builder, x: Value, weight: &Weight) -> Operand {
+        match weight.activations.quantized(b, x, weight) {
+            Some(quantized) => Operand::Integers(quantized),
+            None => {
+                let columns = split(weight);
+                Operand::Floats(b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns)))
+            }
+        }
+    }
+
+    /// How many sums a row has.
+    fn sums(&self) -> i64 {
+        match self {
+            Operand::Floats(_) => LANES,
+            Operand::Integers(_) => PAIRS,
+        }
+    }
+}
+
 /// Multiplies a vector with the rows of a weight, or of a chosen matrix of it.
 fn product_of_rows(
     b: &mut Builder,
@@ -142,10 +177,10 @@ fn product_of_rows(
 ) -> Value {
     let stored = weight.load(b);
     let columns = split(weight);
-    let x = b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns));
+    let x = Operand::of(b, x, weight);
     let shared = shared_groups(weight);
     let zero = b.float(0.0, Element::F32);
-    // The last loop is that over lanes.
+    // The last loop is that over lanes, or over pairs of them.
     let lanes = columns.len() - usize::from(shared.is_some());
     let count = chosen.map_or(weight.rows, |chosen| chosen.rows.count);
     let rows = constants(&[count]);
@@ -159,7 +194,7 @@ fn product_of_rows(
         for dimension in last {
             iterators[dimension] = Iterator::Parallel;
         }
-        let sums = b.fill(zero, &constants(&[count, LANES]));
+        let sums = b.fill(zero, &constants(&[count, x.sums()]));
         let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
         let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
             let mut at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
@@ -167,7 +202,10 @@ fn product_of_rows(
                 *row = b.addi(first, *row);
             }
             let lane = b.iteration(lanes);
-            let product = products(b, weight, (stored, x), (&at, lane), shared);
+            let product = match &x {
+                Operand::Floats(x) => products(b, weight, (stored, *x), (&at, lane), shared),
+                Operand::Integers(x) => products_of_integers(b, weight, (stored, x), (&at, lane), shared),
+            };
             b.addf(sum[1], product)
         });
         let initial = addend.unwrap_or_else(|| b.fill(zero, &rows));
@@ -203,11 +241,17 @@ fn products(
         groups.push(b.index(index));
         let part = weight.format.parts(b, &block_of_weight, &groups, lane);
         let x = read(b, &groups);
-        let product = b.mulf(part.quantum, x);
+        let quantum = part.float_quantum(b);
+        let product = b.mulf(quantum, x);
         sums = Some(sums.map_or((product, x), |(products, all)| (b.addf(products, product), b.addf(all, x))));
         parts = Some(part);
     }
     let (Some((products, all)), Some(part)) = (sums, parts) else { return lane };
+    scaled(b, part, products, all)
+}
+
+/// The product of a sum of quanta's products with the scale, and that of a sum of elements with the minimum.
+fn scaled(b: &mut Builder, part: Parts, products: Value, all: Value) -> Value {
     let scaled = part.scale.map_or(products, |scale| b.mulf(products, scale));
     match part.minimum {
         Some(minimum) => {
@@ -216,6 +260,39 @@ fn products(
         }
         None => scaled,
     }
+}
+
+/// [`products`] of a pair of lanes and integers. Integers of 16 bits are multiplied pair by pair, as processors have
+/// an instruction for that.
+fn products_of_integers(
+    b: &mut Builder,
+    weight: &Weight,
+    (stored, x): (Value, &Quantized),
+    (at, pair): (&[Value], Value),
+    shared: Option<i64>,
+) -> Value {
+    let [row, block, groups @ ..] = at else { return pair };
+    let block_of_weight = weight.block(stored, [*row, *block]);
+    let lanes = lanes_of_pair(b, pair);
+    let (mut sum, mut parts) = (None, None);
+    for index in 0..shared.unwrap_or(1) {
+        let mut groups = groups.to_vec();
+        groups.extend(shared.map(|_| b.index(index)));
+        let [first, second] = lanes.map(|lane| {
+            let part = weight.format.parts(b, &block_of_weight, &groups, lane);
+            let x = x.quantum(b, *block, &groups, lane);
+            parts = Some(part);
+            b.muli(part.quantum, x)
+        });
+        let products = b.addi(first, second);
+        sum = Some(sum.map_or(products, |sum| b.addi(sum, products)));
+    }
+    let (Some(sum), Some(mut part)) = (sum, parts) else { return pair };
+    let scale = x.scale(b, *block, groups);
+    part.scale = Some(part.scale.map_or(scale, |of_weight| b.mulf(of_weight, scale)));
+    let products = b.sitofp(sum, Element::F32);
+    let all = x.sum(b, *block, groups, pair);
+    scaled(b, part, products, all)
 }
 
 /// Multiplies a few vectors with the rows of a weight. The loops are those of [`product_of_one`], with one over vectors behind that over

@@ -59,7 +59,7 @@ impl Projection {
 
 /// Adds a result to vectors, normalised by `norm` if there is one.
 pub(super) fn add_result(b: &mut Builder, config: &Config, norm: Option<&Vector>, result: Value, x: Value) -> Value {
-    let result = norm.map_or(result, |norm| rms_norm(b, result, norm, config.width, config.norm_epsilon));
+    let result = norm.map_or(result, |norm| rms_norm(b, config, result, norm, config.width));
     add_scaled(b, x, result, config.residual_scale)
 }
 

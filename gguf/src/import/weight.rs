@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Extent, Type, Value};
 
+use super::activations::Activations;
 use super::blocks::{Block, Format};
 use super::checkpoint::{Checkpoint, ExpertOrder, Stored};
 use super::config::Config;
@@ -78,6 +79,7 @@ pub(super) struct Weight {
     pub(super) format: Format,
     /// Whether the module is for VMVX alone.
     pub(super) is_portable: bool,
+    pub(super) activations: Activations,
     /// The stored blocks, where [`Weight::open`] has read them.
     opened: Option<Value>,
 }
@@ -141,6 +143,7 @@ impl Weight {
             columns,
             format,
             is_portable: of.config.is_portable,
+            activations: of.config.activations,
             opened: None,
         })
     }

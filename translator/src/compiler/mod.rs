@@ -222,7 +222,7 @@ impl Compiler {
         }
         if !format.is_language_model() && *language_model != gguf::Options::default() {
             return Err(Error::invalid_argument(format!(
-                "'{}' is no language model, and --context, --slots and --embeddings are for the import of those: leave them out",
+                "'{}' is no language model, and --context, --slots, --activations and --embeddings are for the import of those: leave them out",
                 model.display()
             )));
         }
