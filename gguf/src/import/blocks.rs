@@ -330,14 +330,14 @@ impl Reader<'_> {
         let scale = self.b.bitcast(bits, Element::F32);
         let q = self.nibble(1, group, lane);
         let (magnitude, sign) = (self.and(q, 7), self.right(q, 3));
-        // Twice the value: 0, 1, 2, 3, 4, 6, 8, 12.
+        // Twice the value: 0, 1, 2, 3, 4, 6, 8, 12. Exponents above 0 shift by one less: 0, 1, 2.
         let (exponent, fraction) = (self.right(magnitude, 1), self.and(magnitude, 1));
-        let (two, one) = (self.int(2), self.int(1));
-        let is_small = self.b.cmpi(IntPredicate::Equal, exponent, zero);
+        let (upper, two) = (self.right(exponent, 1), self.int(2));
+        let both = self.b.andi(upper, exponent);
+        let shift = self.b.addi(upper, both);
         let significand = self.b.ori(two, fraction);
-        let less = self.b.subi(exponent, one);
-        let shift = self.b.select(is_small, zero, less);
         let normal = self.b.shli(significand, shift);
+        let is_small = self.b.cmpi(IntPredicate::Equal, exponent, zero);
         let twice = self.b.select(is_small, fraction, normal);
         let negative = self.b.subi(zero, twice);
         let is_positive = self.b.cmpi(IntPredicate::Equal, sign, zero);

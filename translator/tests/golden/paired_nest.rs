@@ -59,12 +59,12 @@ impl support::Multiversion for Iterations<'_> {
                             right0[lane][0] = v27 as i16;
                             right0[lane][1] = v29 as i16;
                         }
-                        let sums0 = products.multiply_pairs(&left0, &right0);
+                        let sums_v31 = products.multiply_pairs(&left0, &right0);
                         for (lane, accumulator) in accumulators4[strip]
                             .iter_mut()
                             .enumerate()
                         {
-                            let v31 = sums0[lane];
+                            let v31 = sums_v31[lane];
                             let v32 = semantics::cast_si32_f32(v31);
                             let v35 = *accumulator;
                             let v36 = semantics::add_f32(v35, v32);

@@ -1,26 +1,31 @@
 //! Views of adjacent elements: one grid has the elements of both, so that LLVM sees that they are adjacent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use incarnate_bytecode::ir::nest::{Affine, Schedule, Strips};
+use incarnate_bytecode::ir::nest::{Affine, Schedule};
 use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::writer::Writer;
 
-/// By view of the second elements: the view of the first ones. The last loop of their grid is that over both.
+/// Views of which one has the elements behind those of another one. The last loop of their grid is that over both.
 #[derive(Default)]
-pub(super) struct Joined(BTreeMap<usize, usize>);
+pub(super) struct Joined {
+    /// The views of the first elements.
+    first: BTreeSet<usize>,
+    /// By view of the second elements: the view of the first ones.
+    first_of: BTreeMap<usize, usize>,
+}
 
 impl Joined {
     /// Whether the elements of a view are the first ones, and those of another view the second ones.
     pub(super) fn is_first(&self, view: usize) -> bool {
-        self.0.values().any(|first| *first == view)
+        self.first.contains(&view)
     }
 
     /// The view of the first elements, of which those of this view are the second ones.
     pub(super) fn first_of(&self, view: usize) -> Option<usize> {
-        self.0.get(&view).copied()
+        self.first_of.get(&view).copied()
     }
 
     /// The trip count and the stride of the loop over both elements, for a grid that has it.
@@ -47,31 +52,30 @@ impl Writer<'_, '_, '_> {
         if !self.scheduled.runs_on_strips() {
             return joined;
         }
-        for first in &strips.non_aliasing {
-            let second = self.behind(strips, *first).filter(|second| joined.first_of(*second).is_none());
-            if let Some(second) = second.filter(|_| joined.first_of(*first).is_none()) {
-                joined.0.insert(second, *first);
+        let is_candidate = |at: &usize| match self.nest.views[*at].index.constant_stride(strips.lanes) {
+            Some(0) => !self.nest.views[*at].written,
+            Some(2) => !self.nest.views[*at].written && !self.pairs.is_empty(),
+            _ => false,
+        };
+        let candidates: Vec<usize> = strips.non_aliasing.iter().copied().filter(is_candidate).collect();
+        let by_index: HashMap<_, usize> = candidates
+            .iter()
+            .map(|at| {
+                let view = &self.nest.views[*at];
+                ((view.buffer, view.element, &view.index), *at)
+            })
+            .collect();
+        let one = Affine::constant(1);
+        for first in candidates {
+            let view = &self.nest.views[first];
+            let Some(index) = view.index.add(&one) else { continue };
+            let second = by_index.get(&(view.buffer, view.element, &index)).copied();
+            let is_free = |view: usize| !joined.is_first(view) && joined.first_of(view).is_none();
+            if let Some(second) = second.filter(|second| is_free(first) && is_free(*second)) {
+                joined.first.insert(first);
+                joined.first_of.insert(second, first);
             }
         }
         joined
-    }
-
-    /// The view of the elements behind those of a view.
-    fn behind(&self, strips: &Strips, first: usize) -> Option<usize> {
-        let view = &self.nest.views[first];
-        let is_joined = match view.index.constant_stride(strips.lanes) {
-            Some(0) => true,
-            Some(2) => !self.pairs.is_empty(),
-            _ => false,
-        };
-        if view.written || !is_joined {
-            return None;
-        }
-        let index = view.index.add(&Affine::constant(1))?;
-        let is_behind = |at: &usize| {
-            let other = &self.nest.views[*at];
-            (other.buffer, other.element, &other.index) == (view.buffer, view.element, &index) && !other.written
-        };
-        strips.non_aliasing.iter().copied().find(is_behind)
     }
 }

@@ -82,21 +82,17 @@ fn of_result(opcode: Opcode, operands: &[Range]) -> Range {
         }
         (Opcode::AddI32, [x, y]) => (x.0 + y.0, x.1 + y.1),
         (Opcode::SubI32, [x, y]) => (x.0 - y.1, x.1 - y.0),
-        (Opcode::ShlI32, [x, bits]) => shift(*bits).map_or(ALL, |bits| (x.0 << bits, x.1 << bits)),
-        (Opcode::ShrI32S, [x, bits]) => shift(*bits).map_or(ALL, |bits| (x.0 >> bits, x.1 >> bits)),
-        (Opcode::ShrI32U, [x, bits]) => match shift(*bits) {
-            Some(bits) if x.0 >= 0 => (x.0 >> bits, x.1 >> bits),
-            Some(bits) => (0, i64::from(u32::MAX) >> bits),
-            None => ALL,
-        },
+        (Opcode::ShlI32 | Opcode::ShrI32S | Opcode::ShrI32U, [_, bits]) if bits.0 < 0 || bits.1 > 31 => ALL,
+        (Opcode::ShlI32, [x, bits]) => {
+            (x.0 << if x.0 < 0 { bits.1 } else { bits.0 }, x.1 << if x.1 < 0 { bits.0 } else { bits.1 })
+        }
+        (Opcode::ShrI32U, [x, bits]) if x.0 < 0 => (0, i64::from(u32::MAX) >> bits.0),
+        (Opcode::ShrI32S | Opcode::ShrI32U, [x, bits]) => {
+            (x.0 >> if x.0 < 0 { bits.0 } else { bits.1 }, x.1 >> if x.1 < 0 { bits.1 } else { bits.0 })
+        }
         (Opcode::SelectI32, [_, x, y]) => (x.0.min(y.0), x.1.max(y.1)),
         _ => ALL,
     }
-}
-
-/// A shift by a constant that moves bits.
-fn shift(bits: Range) -> Option<u32> {
-    u32::try_from(bits.0).ok().filter(|_| bits.0 == bits.1).filter(|bits| *bits < 32)
 }
 
 #[cfg(test)]
@@ -111,7 +107,11 @@ mod tests {
         assert_eq!(of_result(Opcode::AndI32, &[ALL, (-16, -16)]), ALL);
         assert_eq!(of_result(Opcode::ShrI32U, &[byte, (4, 4)]), (0, 15));
         assert_eq!(of_result(Opcode::ShrI32U, &[ALL, (28, 28)]), (0, 15));
-        assert_eq!(of_result(Opcode::ShrI32U, &[byte, (0, 4)]), ALL);
+        assert_eq!(of_result(Opcode::ShrI32U, &[byte, (0, 4)]), (0, 255));
+        assert_eq!(of_result(Opcode::ShrI32U, &[byte, (0, 32)]), ALL);
+        assert_eq!(of_result(Opcode::ShrI32S, &[(-100, 100), (1, 2)]), (-50, 50));
+        assert_eq!(of_result(Opcode::ShlI32, &[(-3, 3), (0, 2)]), (-12, 12));
+        assert_eq!(of_result(Opcode::ShlI32, &[(2, 3), (1, 2)]), (4, 12));
         assert_eq!(of_result(Opcode::ShrI32S, &[ALL, (24, 24)]), (-128, 127));
         assert_eq!(of_result(Opcode::OrI32, &[(0, 15), (0, 48)]), (0, 63));
         assert_eq!(of_result(Opcode::SubI32, &[(0, 63), (32, 32)]), (-32, 31));

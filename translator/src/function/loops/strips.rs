@@ -10,6 +10,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::values::type_of;
+use super::pairs::sums_of_lanes;
 use super::passed::Passed;
 use super::writer::{Tile, Writer, count, element, grid, index, mentions};
 
@@ -345,33 +346,16 @@ impl Writer<'_, '_, '_> {
     /// is jammed, the former is all.
     fn work(&self, plan: &Plan<'_>, tile: &mut Tile, is_of_copy: bool) -> Result<(TokenStream, TokenStream)> {
         let strips = plan.strips;
-        let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
-        for view in strips.non_aliasing.iter().filter(|view| self.depends_on(**view, strips.lanes)) {
-            if strips.jammed.is_none_or(|at| self.depends_on(*view, at)) == is_of_copy {
-                let lanes = format_ident!("lanes{}", self.joined.grid_of(*view));
-                let (elements, ty) = (self.lanes_of(plan, *view), element(self.nest.views[*view].element));
-                let (array, element) = match (self.joined.is_first(*view), self.joined.first_of(*view)) {
-                    (false, None) => (Some(quote!([#ty; L])), quote!(#lanes[lane])),
-                    (true, _) => (Some(quote!([[#ty; 2]; L])), quote!(#lanes[lane][0])),
-                    (false, Some(_)) => (None, quote!(#lanes[lane][1])),
-                };
-                before.extend(array.map(|array| quote!(let #lanes: #array = #elements;)));
-                tile.elements.push((*view, element));
-            }
-        }
-        let mut factors = TokenStream::new();
+        let (mut factors, mut within) = (TokenStream::new(), TokenStream::new());
+        let mut before = self.load_lanes(plan, tile, is_of_copy);
         for at in self.nest.path(strips.innermost) {
             let is_own = |value: Value| self.is_of_copy(plan, &[value], false) == is_of_copy;
-            let varies = |value: Value| plan.varying.contains(&value);
-            let (is_before, is_after) =
-                (|value| self.pairs.runs_before(&[value]), |value| self.pairs.runs_after(&[value]));
+            let varies = |value: Value| plan.varying.contains(&value) && is_own(value);
             before.extend(self.inductions(at, |each| is_own(each.parameter) && !varies(each.parameter)));
-            factors.extend(self.inductions(at, |each| is_before(each.parameter) && varies(each.parameter)));
-            within.extend(
-                self.inductions(at, |each| {
-                    is_own(each.parameter) && varies(each.parameter) && is_after(each.parameter)
-                }),
-            );
+            let is_before = |value: Value| varies(value) && self.pairs.runs_before(&[value]);
+            factors.extend(self.inductions(at, |each| is_before(each.parameter)));
+            let is_after = |value: Value| varies(value) && self.pairs.runs_after(&[value]);
+            within.extend(self.inductions(at, |each| is_after(each.parameter)));
         }
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
@@ -388,18 +372,44 @@ impl Writer<'_, '_, '_> {
                 continue;
             }
             factors.extend(self.pairs.runs_before(&inst.results).then(|| tokens.clone()));
-            if let (Some(sums), [sum]) = (self.pairs.sums(&inst.results), &inst.results[..]) {
-                let sum = self.emitter.name(*sum);
-                within.extend(quote!(let #sum = #sums[lane];));
-            } else if is_stored || self.pairs.runs_after(&inst.results) {
-                within.extend(tokens);
+            match inst.results[..] {
+                [sum] if self.pairs.is_sum(sum) => {
+                    let sum = self.emitter.name(sum);
+                    let sums = sums_of_lanes(&sum);
+                    within.extend(quote!(let #sum = #sums[lane];));
+                }
+                _ if is_stored || self.pairs.runs_after(&inst.results) => within.extend(tokens),
+                _ => {}
             }
         }
         if !self.pairs.is_empty() {
-            let factors = with_index(strips, factors);
-            before.extend(self.sums_of_products(&self.pairs, &factors));
+            before.extend(self.sums_of_products(&with_index(strips, factors)));
         }
         Ok((before, with_index(strips, within)))
+    }
+
+    /// Loads the elements of lanes that iterations of the jammed loop have for themselves, or those that they share.
+    fn load_lanes(&self, plan: &Plan<'_>, tile: &mut Tile, is_of_copy: bool) -> TokenStream {
+        let strips = plan.strips;
+        let mut loads = TokenStream::new();
+        for view in strips.non_aliasing.iter().copied().filter(|view| self.depends_on(*view, strips.lanes)) {
+            if strips.jammed.is_none_or(|at| self.depends_on(view, at)) != is_of_copy {
+                continue;
+            }
+            let lanes = format_ident!("lanes{}", self.joined.grid_of(view));
+            if self.joined.first_of(view).is_some() {
+                tile.elements.push((view, quote!(#lanes[lane][1])));
+                continue;
+            }
+            let (elements, ty) = (self.lanes_of(plan, view), element(self.nest.views[view].element));
+            let (ty, element) = match self.joined.is_first(view) {
+                true => (quote!([#ty; 2]), quote!(#lanes[lane][0])),
+                false => (ty, quote!(#lanes[lane])),
+            };
+            loads.extend(quote!(let #lanes: [#ty; L] = #elements;));
+            tile.elements.push((view, element));
+        }
+        loads
     }
 
     /// The elements of a strip.

@@ -10,7 +10,7 @@ use super::super::value::Value;
 const MAX_TERMS: usize = 24;
 
 /// A product of a number, loop-invariant values, and at most one iteration index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     /// The number.
     pub coefficient: i64,
@@ -24,7 +24,7 @@ pub struct Term {
 ///
 /// Arithmetic that wraps keeps the congruence. So a form's exact value is the integer itself wherever it is in the range of
 /// the integer's type, and may be computed with wrapping arithmetic of 64 bits up to the last addition of a term with an iteration index.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affine {
     /// Ordered, without duplicates but for coefficients, none of which is zero.
     terms: Vec<Term>,
