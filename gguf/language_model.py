@@ -52,7 +52,7 @@ def stack(rng, count, rows, columns, kind):
 
 
 # The largest integers of rounded vectors.
-LARGEST = {"f32": None, "i16": 2**15 - 1, "i8": 2**7 - 1}
+LARGEST = {"f32": None, "i16": 2**13 - 1, "i8": 2**7 - 1}
 
 
 @dataclasses.dataclass
@@ -60,15 +60,16 @@ class Matrix:
     """The elements of a matrix, or of several, and the largest integer of vectors that are multiplied with it, if they are rounded."""
 
     elements: np.ndarray
+    block: int
     largest: int | None
 
     def __getitem__(self, at):
-        return Matrix(self.elements[at], self.largest)
+        return Matrix(self.elements[at], self.block, self.largest)
 
     def times(self, x):
-        """Products with vectors, which are rounded: 32 elements each are integers times a scale."""
+        """Products with vectors, which are rounded: as many elements as a block of the matrix has are integers times a scale."""
         if self.largest:
-            blocks = x.reshape(len(x), -1, 32)
+            blocks = x.reshape(len(x), -1, self.block)
             scales = np.abs(blocks).max(-1, keepdims=True) / self.largest
             x = (np.rint(blocks / np.where(scales == 0, 1, scales)) * scales).reshape(x.shape)
         return x @ self.elements.T
@@ -253,7 +254,8 @@ class Model:
         for name, (data, kind) in self.weights.items():
             elements = gguf.quants.dequantize(data, kind).astype(np.float64)
             largest = None if kind in PLAIN else LARGEST[self.activations]
-            tensors[name] = elements if elements.ndim == 1 else Matrix(elements, largest)
+            block, _ = gguf.GGML_QUANT_SIZES[kind]
+            tensors[name] = elements if elements.ndim == 1 else Matrix(elements, block, largest)
         return tensors
 
     def vectors(self, tokens):

@@ -11,22 +11,19 @@ use super::weight::Weight;
 
 /// How vectors are rounded before they are multiplied with weights that are stored as blocks of quanta. With other weights they are not.
 ///
-/// Each 32 elements of a rounded vector are integers times a scale, which is their greatest absolute value divided by the largest integer.
-/// Products of one vector multiply these integers with the quanta, which is faster than products of floats. All functions of a module round
-/// alike.
+/// As many elements of a rounded vector as a block of the weight has (32 or 256) are integers times a scale, which is their greatest absolute
+/// value divided by the largest integer. Products of one vector multiply these integers with the quanta, which is faster than products of floats.
+/// All functions of a module round alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
     /// They are not: products are those of the stored weights and `f32` vectors.
     #[default]
     F32,
-    /// To integers of 16 bits. The products are exact sums of integers.
+    /// To integers of 14 bits, whose sums fit into 16.
     I16,
     /// To integers of 8 bits, as llama.cpp does.
     I8,
 }
-
-/// Elements that have a scale in common.
-const BLOCK: i64 = 32;
 
 /// Elements of blocks whose greatest absolute value is less are rounded to 0: their scales have no inverse in `f32`.
 const LEAST_MAXIMUM: f64 = 1e-30;
@@ -35,32 +32,37 @@ const LEAST_MAXIMUM: f64 = 1e-30;
 pub(super) struct Quantized {
     /// The integers, as `i16`: blocks, groups and lanes of a weight.
     quanta: Value,
-    /// The scales: blocks and all groups of a weight but the last ones.
+    /// The scales of blocks.
     scales: Value,
-    /// The sums of pairs of adjacent elements as `f32`: blocks, groups and pairs of a weight. Those of the last groups are added where they
-    /// share a scale.
+    /// The sums of pairs of adjacent elements in all groups that have a scale in common. Where groups have scales of their own, as `i16`: blocks,
+    /// half of the scales, pairs, and two scales; otherwise as `f32`, times the scale: blocks and pairs.
     sums: Value,
-    /// The dimensions of the scales.
-    outer: usize,
 }
 
 impl Quantized {
     /// Reads an integer, as `i32`.
-    pub(super) fn quantum(&self, b: &mut Builder, block: Value, groups: &[Value], lane: Value) -> Value {
-        let quantum = b.extract(self.quanta, &[&[block], groups, &[lane]].concat());
+    pub(super) fn quantum(&self, b: &mut Builder, block: Value, group: &[Value], lane: Value) -> Value {
+        let quantum = b.extract(self.quanta, &[&[block], group, &[lane]].concat());
         b.extsi(quantum, Element::I32)
     }
 
-    /// Reads the scale of a group.
-    pub(super) fn scale(&self, b: &mut Builder, block: Value, groups: &[Value]) -> Value {
-        let mut position = [&[block], groups].concat();
-        position.truncate(self.outer);
-        b.extract(self.scales, &position)
+    /// Reads the scale of a block.
+    pub(super) fn scale(&self, b: &mut Builder, block: Value) -> Value {
+        b.extract(self.scales, &[block])
     }
 
-    /// Reads the sum of a pair of lanes.
-    pub(super) fn sum(&self, b: &mut Builder, block: Value, groups: &[Value], pair: Value) -> Value {
-        b.extract(self.sums, &[&[block], groups, &[pair]].concat())
+    /// Reads the sum of a pair of lanes of a block.
+    pub(super) fn sum(&self, b: &mut Builder, block: Value, pair: Value) -> Value {
+        b.extract(self.sums, &[block, pair])
+    }
+
+    /// Reads the sums of a pair of lanes for two scales of a block, as `i32`.
+    pub(super) fn sums_of_groups(&self, b: &mut Builder, [block, scales, pair]: [Value; 3]) -> [Value; 2] {
+        [0, 1].map(|index| {
+            let index = b.index(index);
+            let sum = b.extract(self.sums, &[block, scales, pair, index]);
+            b.extsi(sum, Element::I32)
+        })
     }
 }
 
@@ -86,7 +88,7 @@ impl Activations {
     fn largest(self) -> Option<i64> {
         match self {
             Activations::F32 => None,
-            Activations::I16 => Some(0x7fff),
+            Activations::I16 => Some(0x1fff),
             Activations::I8 => Some(0x7f),
         }
     }
@@ -99,7 +101,8 @@ impl Activations {
     /// Rounds vectors `[rows, columns]` for a product with a weight, if they are.
     pub(super) fn rounded(self, b: &mut Builder, rows: Extent, x: Value, weight: &Weight) -> Value {
         let Some(largest) = self.largest_for(weight) else { return x };
-        let extents = [rows, Extent::Constant(weight.columns / BLOCK), Extent::Constant(BLOCK)];
+        let length = weight.format.elements();
+        let extents = [rows, Extent::Constant(weight.columns / length), Extent::Constant(length)];
         let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
         let zero = b.float(0.0, Element::F32);
         let initial = b.fill(zero, &extents[..2]);
@@ -121,38 +124,76 @@ impl Activations {
     pub(super) fn quantized(self, b: &mut Builder, x: Value, weight: &Weight) -> Option<Quantized> {
         let largest = self.largest_for(weight)?;
         let format = weight.format;
-        let mut outer = vec![weight.columns / format.elements()];
-        outer.extend(format.groups.split_last().map(|(_, outer)| outer).unwrap_or_default());
-        let dimensions = outer.len();
-        let of_group = [if format.shares_scales() { vec![] } else { vec![2] }, vec![PAIRS]].concat();
-        let elements = constants(&[&outer[..], &[2, LANES]].concat());
-        let sums = constants(&[&outer[..], &of_group].concat());
-        let outer = constants(&outer);
+        let blocks = constants(&[weight.columns / format.elements()]);
+        let elements = [&blocks[..], &constants(format.groups), &constants(&[LANES])].concat();
         let rank = elements.len();
         let x = b.expand_shape(x, &[(0..rank).collect()], &elements);
         let mut dispatch = Dispatch::begin(b, weight.is_portable);
         let zero = b.float(0.0, Element::F32);
-        let initial = b.fill(zero, &outer);
-        let blocks = Map::of(rank, &(0..dimensions).collect::<Vec<_>>());
-        let mut iterators = vec![Iterator::Parallel; rank];
-        iterators[dimensions..].fill(Iterator::Reduction);
-        let maps = [Map::identity(rank), blocks.clone()];
+        let initial = b.fill(zero, &blocks);
+        let mut iterators = vec![Iterator::Reduction; rank];
+        iterators[0] = Iterator::Parallel;
+        let maps = [Map::identity(rank), Map::of(rank, &[0])];
         let maxima = dispatch.generic(b, (&[x], initial), &maps, &iterators, greatest);
         let empty = b.empty(&elements, Element::I16);
-        let maps = [Map::identity(rank), blocks, Map::identity(rank)];
+        let maps = [Map::identity(rank), Map::of(rank, &[0]), Map::identity(rank)];
         let iterators = vec![Iterator::Parallel; rank];
         let quanta = dispatch.generic(b, (&[x, maxima], empty), &maps, &iterators, |b, x| {
             let quantum = quantum(b, x[0], x[1], largest);
             b.trunci(quantum, Element::I16)
         });
-        let empty = b.empty(&outer, Element::F32);
-        let maps = [Map::identity(dimensions), Map::identity(dimensions)];
-        let iterators = vec![Iterator::Parallel; dimensions];
-        let scales = dispatch.generic(b, (&[maxima], empty), &maps, &iterators, |b, x| scale(b, x[0], largest));
-        let sum = sums_of_pairs(b, &mut dispatch, (quanta, scales), &sums);
-        let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, &outer), (sum, &sums)]);
-        Some(Quantized { quanta, scales, sums, outer: dimensions })
+        let empty = b.empty(&blocks, Element::F32);
+        let maps = [Map::identity(1), Map::identity(1)];
+        let scales =
+            dispatch.generic(b, (&[maxima], empty), &maps, &[Iterator::Parallel], |b, x| scale(b, x[0], largest));
+        let (sums, of_sums) = sums_of_pairs(b, &mut dispatch, (quanta, scales), weight);
+        let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, &blocks), (sums, &of_sums)]);
+        // The dimensions of groups but the last one become one.
+        let rank = of_sums.len();
+        let dimensions = [vec![0], (1..rank - 2).collect(), vec![rank - 2], vec![rank - 1]];
+        let sums = if format.has_scales_of_groups() { b.collapse_shape(sums, &dimensions) } else { sums };
+        Some(Quantized { quanta, scales, sums })
     }
+}
+
+/// [`Quantized::sums`], with their extents.
+fn sums_of_pairs(
+    b: &mut Builder,
+    dispatch: &mut Dispatch,
+    (quanta, scales): (Value, Value),
+    weight: &Weight,
+) -> (Value, Vec<Extent>) {
+    let format = weight.format;
+    let of_groups = format.has_scales_of_groups();
+    let outer = format.groups.split_last().map(|(_, outer)| outer).unwrap_or_default();
+    // The dimensions of groups with a scale of their own. The last one is that of two scales.
+    let own = if format.shares_scales() { outer } else { format.groups };
+    let (middle, last) = own.split_last().map(|(last, middle)| (middle, vec![*last])).unwrap_or_default();
+    let extents = [&[weight.columns / format.elements()], middle, &[PAIRS], &last[..]].concat();
+    let (rank, extents) = (extents.len(), constants(&extents));
+    let empty = b.empty(&extents, if of_groups { Element::I16 } else { Element::F32 });
+    let maps = [Map::of(rank, &[0]), Map::identity(rank)];
+    let sums = dispatch.generic(b, (&[scales], empty), &maps, &vec![Iterator::Parallel; rank], |b, x| {
+        let at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
+        let (groups, pair) = at.split_at(1 + middle.len());
+        let group = [groups, pair.get(1..).unwrap_or_default()].concat();
+        let lanes = lanes_of_pair(b, pair.first().copied().unwrap_or(x[0]));
+        let shared = if format.shares_scales() { 2 } else { 0 };
+        let shared: Vec<Vec<Value>> =
+            if shared == 0 { vec![vec![]] } else { (0..shared).map(|index| vec![b.index(index)]).collect() };
+        let mut sum = b.int(0, Element::I32);
+        for (shared, lane) in shared.iter().flat_map(|shared| lanes.map(|lane| (shared, lane))) {
+            let quantum = b.extract(quanta, &[&group[..], shared, &[lane]].concat());
+            let quantum = b.extsi(quantum, Element::I32);
+            sum = b.addi(sum, quantum);
+        }
+        if of_groups {
+            return b.trunci(sum, Element::I16);
+        }
+        let sum = b.sitofp(sum, Element::F32);
+        b.mulf(sum, x[0])
+    });
+    (sums, extents)
 }
 
 impl fmt::Display for Activations {
@@ -169,35 +210,6 @@ impl FromStr for Activations {
         let found = Activations::ALL.into_iter().find(|activations| activations.name() == name);
         found.ok_or_else(|| format!("'{name}' is none of {}", Activations::ALL.map(Activations::name).join(", ")))
     }
-}
-
-/// Adds the elements of each pair of lanes, as `f32`. Elements of the last groups are added, too, where these have no dimension of the sums.
-fn sums_of_pairs(
-    b: &mut Builder,
-    dispatch: &mut Dispatch,
-    (quanta, scales): (Value, Value),
-    extents: &[Extent],
-) -> Value {
-    let empty = b.empty(extents, Element::F32);
-    let (rank, outer) = (extents.len(), b.rank(scales));
-    let maps = [Map::of(rank, &(0..outer).collect::<Vec<_>>()), Map::identity(rank)];
-    dispatch.generic(b, (&[scales], empty), &maps, &vec![Iterator::Parallel; rank], |b, x| {
-        let at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
-        let (blocks, inner) = at.split_at(outer);
-        let (groups, pair) = match inner {
-            [group, pair] => (vec![*group], *pair),
-            inner => ([0, 1].map(|index| b.index(index)).to_vec(), inner.first().copied().unwrap_or(x[0])),
-        };
-        let lanes = lanes_of_pair(b, pair);
-        let mut sum = b.int(0, Element::I32);
-        for (group, lane) in groups.into_iter().flat_map(|group| lanes.map(|lane| (group, lane))) {
-            let quantum = b.extract(quanta, &[blocks, &[group, lane]].concat());
-            let quantum = b.extsi(quantum, Element::I32);
-            sum = b.addi(sum, quantum);
-        }
-        let sum = b.sitofp(sum, Element::F32);
-        b.mulf(sum, x[0])
-    })
 }
 
 fn constants(extents: &[i64]) -> Vec<Extent> {

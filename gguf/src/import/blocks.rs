@@ -43,8 +43,26 @@ pub(super) struct Block {
 pub(super) struct Parts {
     /// An `i32` of at most 8 bits with its sign; an `f32` where elements are no blocks.
     pub(super) quantum: Value,
-    pub(super) scale: Option<Value>,
-    pub(super) minimum: Option<Value>,
+    pub(super) scale: Option<Scale>,
+    pub(super) minimum: Option<Scale>,
+}
+
+/// A number of a block, times one of a group where groups have numbers of their own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// An `f32`.
+    pub(super) of_block: Value,
+    /// An `i32` of at most 8 bits with its sign.
+    pub(super) of_group: Option<Value>,
+}
+
+impl Scale {
+    /// The product, as `f32`.
+    pub(super) fn whole(self, b: &mut Builder) -> Value {
+        let Some(of_group) = self.of_group else { return self.of_block };
+        let of_group = b.sitofp(of_group, Element::F32);
+        b.mulf(self.of_block, of_group)
+    }
 }
 
 impl Parts {
@@ -60,8 +78,20 @@ impl Parts {
     /// Computes the element.
     pub(super) fn element(self, b: &mut Builder) -> Value {
         let quantum = self.float_quantum(b);
-        let scaled = self.scale.map_or(quantum, |scale| b.mulf(quantum, scale));
-        self.minimum.map_or(scaled, |minimum| b.addf(scaled, minimum))
+        let scaled = match self.scale {
+            Some(scale) => {
+                let scale = scale.whole(b);
+                b.mulf(quantum, scale)
+            }
+            None => quantum,
+        };
+        match self.minimum {
+            Some(minimum) => {
+                let minimum = minimum.whole(b);
+                b.addf(scaled, minimum)
+            }
+            None => scaled,
+        }
     }
 }
 
@@ -91,6 +121,11 @@ impl Format {
     /// Whether elements are quanta with scales.
     pub(super) fn is_quantized(self) -> bool {
         self.bytes != 0
+    }
+
+    /// Whether groups have scales of their own.
+    pub(super) fn has_scales_of_groups(self) -> bool {
+        self.groups.len() > 1
     }
 
     /// The type of a stored matrix.
@@ -268,23 +303,29 @@ impl Reader<'_> {
         values.first().copied().unwrap_or(zero)
     }
 
-    fn float_of(&mut self, q: Value) -> Value {
-        self.b.sitofp(q, Element::F32)
-    }
-
     /// `q` times the `f16` at a position.
     fn scaled(&mut self, q: Value, scale: i64) -> Parts {
-        Parts { quantum: q, scale: Some(self.half(scale)), minimum: None }
+        let scale = Scale { of_block: self.half(scale), of_group: None };
+        Parts { quantum: q, scale: Some(scale), minimum: None }
     }
 
     /// `q` times the first `f16`, and the second one added.
     fn scaled_and_shifted(&mut self, q: Value) -> Parts {
-        Parts { minimum: Some(self.half(2)), ..self.scaled(q, 0) }
+        let minimum = Scale { of_block: self.half(2), of_group: None };
+        Parts { minimum: Some(minimum), ..self.scaled(q, 0) }
     }
 
-    /// `q` times a scale, less a minimum.
-    fn less(&mut self, q: Value, (scale, minimum): (Value, Value)) -> Parts {
-        Parts { quantum: q, scale: Some(scale), minimum: Some(self.b.negf(minimum)) }
+    /// `q` times the `f16` at a position and a number of the group.
+    fn scaled_by_group(&mut self, q: Value, scale: i64, of_group: Value) -> Parts {
+        let scale = Scale { of_block: self.half(scale), of_group: Some(of_group) };
+        Parts { quantum: q, scale: Some(scale), minimum: None }
+    }
+
+    /// The same, less the `f16` at another position times another number of the group.
+    fn less_by_group(&mut self, q: Value, at: [i64; 2], [scale, minimum]: [Value; 2]) -> Parts {
+        let of_block = self.half(at[1]);
+        let minimum = Scale { of_block: self.b.negf(of_block), of_group: Some(minimum) };
+        Parts { minimum: Some(minimum), ..self.scaled_by_group(q, at[0], scale) }
     }
 
     /// Four bits of a byte: the lower ones are the first group.
@@ -343,23 +384,17 @@ impl Reader<'_> {
         let is_positive = self.b.cmpi(IntPredicate::Equal, sign, zero);
         let twice = self.b.select(is_positive, twice, negative);
         let half = self.b.float(0.5, Element::F32);
-        Parts { quantum: twice, scale: Some(self.b.mulf(scale, half)), minimum: None }
-    }
-
-    /// The product of an `f16` at a position and a small integer.
-    fn sub_scale(&mut self, start: i64, factor: Value) -> Value {
-        let (scale, factor) = (self.half(start), self.float_of(factor));
-        self.b.mulf(scale, factor)
+        let scale = Scale { of_block: self.b.mulf(scale, half), of_group: None };
+        Parts { quantum: twice, scale: Some(scale), minimum: None }
     }
 
     fn q2_k(&mut self, [n, s, p]: [Value; 3], lane: Value) -> Parts {
         let scales = self.unsigned(0, &[(n, 8), (s, 2), (p, 1)]);
         let (scale, minimum) = (self.and(scales, 15), self.right(scales, 4));
-        let (scale, minimum) = (self.sub_scale(80, scale), self.sub_scale(82, minimum));
         let byte = self.unsigned(16, &[(n, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(s, 2)]);
         let q = self.and(q, 3);
-        self.less(q, (scale, minimum))
+        self.less_by_group(q, [80, 82], [scale, minimum])
     }
 
     fn q3_k(&mut self, [n, s1, s0, p]: [Value; 4], lane: Value) -> Parts {
@@ -373,17 +408,16 @@ impl Reader<'_> {
         let high = self.left(high, 4);
         let scale = self.b.ori(low, high);
         let scale = self.minus(scale, 32);
-        let scale = self.sub_scale(108, scale);
         let byte = self.unsigned(32, &[(n, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(s1, 4), (s0, 2)]);
         let q = self.and(q, 3);
         let mask = self.unsigned(0, &[(p, 16), (lane, 1)]);
         let q = self.add_by_bit(q, (mask, &[(n, 4), (s1, 2), (s0, 1)]), [-4, 0]);
-        Parts { quantum: q, scale: Some(scale), minimum: None }
+        self.scaled_by_group(q, 108, scale)
     }
 
-    /// The scale and the minimum of 32 elements, each six bits, with the factors of the block.
-    fn scales_of_32(&mut self, high: Value, low: [(Value, i64); 2]) -> (Value, Value) {
+    /// The numbers of the scale and of the minimum of 32 elements, each six bits.
+    fn scales_of_32(&mut self, high: Value, low: [(Value, i64); 2]) -> [Value; 2] {
         let is_first = self.is_zero(high);
         let (first, second, third) = (self.unsigned(4, &low), self.unsigned(8, &low), self.unsigned(12, &low));
         let joined = |r: &mut Self, four: Value, two: Value| {
@@ -396,31 +430,30 @@ impl Reader<'_> {
         let (later_scale, later_minimum) = (joined(self, four, first), joined(self, upper, second));
         let scale = self.b.select(is_first, scale, later_scale);
         let minimum = self.b.select(is_first, minimum, later_minimum);
-        (self.sub_scale(0, scale), self.sub_scale(2, minimum))
+        [scale, minimum]
     }
 
     fn q4_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
-        let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
+        let of_group = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
         let byte = self.unsigned(16, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(low0, 4)]);
         let q = self.and(q, 15);
-        self.less(q, (scale, minimum))
+        self.less_by_group(q, [0, 2], of_group)
     }
 
     fn q5_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
-        let (scale, minimum) = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
+        let of_group = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
         let byte = self.unsigned(48, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
         let q = self.right_by(byte, &[(low0, 4)]);
         let q = self.and(q, 15);
         let bits = self.unsigned(16, &[(p, 16), (lane, 1)]);
         let q = self.add_by_bit(q, (bits, &[(high, 4), (low1, 2), (low0, 1)]), [0, 16]);
-        self.less(q, (scale, minimum))
+        self.less_by_group(q, [0, 2], of_group)
     }
 
     fn q6_k(&mut self, [n, a, c, p]: [Value; 4], lane: Value) -> Parts {
         let scale = self.byte(192, &[(n, 8), (a, 4), (c, 2), (p, 1)]);
         let scale = self.b.extsi(scale, Element::I32);
-        let scale = self.sub_scale(208, scale);
         let low = self.unsigned(0, &[(n, 64), (c, 32), (p, 16), (lane, 1)]);
         let low = self.right_by(low, &[(a, 4)]);
         let low = self.and(low, 15);
@@ -430,6 +463,6 @@ impl Reader<'_> {
         let high = self.left(high, 4);
         let q = self.b.ori(low, high);
         let q = self.minus(q, 32);
-        Parts { quantum: q, scale: Some(scale), minimum: None }
+        self.scaled_by_group(q, 208, scale)
     }
 }

@@ -7,7 +7,7 @@
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
 use super::activations::{Quantized, lanes_of_pair};
-use super::blocks::{LANES, PAIRS, Parts};
+use super::blocks::{Block, LANES, PAIRS};
 use super::weight::Weight;
 
 /// The vectors of a call: one for each token.
@@ -176,37 +176,28 @@ fn product_of_rows(
     addend: Option<Value>,
 ) -> Value {
     let stored = weight.load(b);
-    let columns = split(weight);
     let x = Operand::of(b, x, weight);
-    let shared = shared_groups(weight);
     let zero = b.float(0.0, Element::F32);
-    // The last loop is that over lanes, or over pairs of them.
-    let lanes = columns.len() - usize::from(shared.is_some());
     let count = chosen.map_or(weight.rows, |chosen| chosen.rows.count);
     let rows = constants(&[count]);
     b.dispatch(&rows, |b| {
         // Read before the loops, so that the positions of blocks are sums of multiples of indices.
         let first = chosen.map(|chosen| chosen.first_row(b));
-        // States the extents of the loops over blocks and groups; it is not read.
-        let window = b.empty(&constants(columns.get(..lanes - 1).unwrap_or_default()), Element::F32);
-        let (blocks, last) = ((1..lanes).collect::<Vec<_>>(), [0, lanes]);
-        let mut iterators = vec![Iterator::Reduction; lanes + 1];
-        for dimension in last {
-            iterators[dimension] = Iterator::Parallel;
-        }
+        // States the extent of the loop over blocks; it is not read.
+        let window = b.empty(&constants(&[weight.columns / weight.format.elements()]), Element::F32);
         let sums = b.fill(zero, &constants(&[count, x.sums()]));
-        let maps = [Map::of(lanes + 1, &blocks), Map::of(lanes + 1, &last)];
+        let maps = [Map::of(3, &[1]), Map::of(3, &[0, 2])];
+        let iterators = [Iterator::Parallel, Iterator::Reduction, Iterator::Parallel];
         let sums = b.generic_single(&[window], sums, &maps, &iterators, |b, sum| {
-            let mut at: Vec<Value> = (0..lanes).map(|dimension| b.iteration(dimension)).collect();
-            if let (Some(first), Some(row)) = (first, at.first_mut()) {
-                *row = b.addi(first, *row);
+            let [mut row, block, lane] = [0, 1, 2].map(|dimension| b.iteration(dimension));
+            if let Some(first) = first {
+                row = b.addi(first, row);
             }
-            let lane = b.iteration(lanes);
-            let product = match &x {
-                Operand::Floats(x) => products(b, weight, (stored, *x), (&at, lane), shared),
-                Operand::Integers(x) => products_of_integers(b, weight, (stored, x), (&at, lane), shared),
-            };
-            b.addf(sum[1], product)
+            let block_of_weight = weight.block(stored, [row, block]);
+            match &x {
+                Operand::Floats(x) => add_products(b, weight, (&block_of_weight, *x), lane, sum[1]),
+                Operand::Integers(x) => add_products_of_integers(b, weight, (&block_of_weight, x), lane, sum[1]),
+            }
         });
         let initial = addend.unwrap_or_else(|| b.fill(zero, &rows));
         let maps = [Map::identity(2), Map::of(2, &[0])];
@@ -215,45 +206,61 @@ fn product_of_rows(
     })
 }
 
-/// The products of a lane of a weight's groups and those of a vector: of one group, or of all `shared` groups of the last dimension.
-/// `at` has the row, the block and the indices of groups.
-fn products(
-    b: &mut Builder,
-    weight: &Weight,
-    (stored, x): (Value, Value),
-    (at, lane): (&[Value], Value),
-    shared: Option<i64>,
-) -> Value {
-    let [row, block, groups @ ..] = at else { return lane };
-    let block_of_weight = weight.block(stored, [*row, *block]);
-    let read = |b: &mut Builder, groups: &[Value]| {
-        let position: Vec<Value> = [*block].iter().chain(groups).chain([&lane]).copied().collect();
-        b.extract(x, &position)
-    };
-    let Some(shared) = shared else {
-        let element = weight.format.parts(b, &block_of_weight, groups, lane).element(b);
-        let x = read(b, groups);
-        return b.mulf(element, x);
-    };
-    let (mut sums, mut parts) = (None, None);
-    for index in 0..shared {
-        let mut groups = groups.to_vec();
-        groups.push(b.index(index));
-        let part = weight.format.parts(b, &block_of_weight, &groups, lane);
-        let x = read(b, &groups);
-        let quantum = part.float_quantum(b);
-        let product = b.mulf(quantum, x);
-        sums = Some(sums.map_or((product, x), |(products, all)| (b.addf(products, product), b.addf(all, x))));
-        parts = Some(part);
+/// The indices of the groups of a block, in order: those of all dimensions, or of all but the last one. Loops over them would be run for
+/// what all groups have in common, and for what is constant.
+fn groups(b: &mut Builder, dimensions: &[i64]) -> Vec<Vec<Value>> {
+    let Some((last, outer)) = dimensions.split_last() else { return vec![vec![]] };
+    let outer = groups(b, outer);
+    let mut all = Vec::new();
+    for group in outer {
+        for index in 0..*last {
+            all.push([&group[..], &[b.index(index)]].concat());
+        }
     }
-    let (Some((products, all)), Some(part)) = (sums, parts) else { return lane };
-    scaled(b, part, products, all)
+    all
+}
+
+/// The groups of a weight's block, of which those have a scale in common that are in one list.
+fn groups_by_scale(b: &mut Builder, weight: &Weight) -> Vec<Vec<Vec<Value>>> {
+    match (shared_groups(weight), weight.format.groups.split_last()) {
+        (Some(shared), Some((_, outer))) => {
+            let outer = groups(b, outer);
+            let last: Vec<Value> = (0..shared).map(|index| b.index(index)).collect();
+            outer.iter().map(|group| last.iter().map(|index| [&group[..], &[*index]].concat()).collect()).collect()
+        }
+        _ => groups(b, weight.format.groups).into_iter().map(|group| vec![group]).collect(),
+    }
+}
+
+/// Adds the products of a lane of a block and those of a vector, group by group. Quanta of groups that share a scale are multiplied first,
+/// and their sum with the scale.
+fn add_products(b: &mut Builder, weight: &Weight, (block, x): (&Block, Value), lane: Value, mut sum: Value) -> Value {
+    let [_, at] = block.at;
+    for groups in groups_by_scale(b, weight) {
+        let (mut products, mut all, mut parts) = (None, None, None);
+        for group in groups {
+            let part = weight.format.parts(b, block, &group, lane);
+            let x = b.extract(x, &[&[at], &group[..], &[lane]].concat());
+            let factor = if shared_groups(weight).is_some() { part.float_quantum(b) } else { part.element(b) };
+            let product = b.mulf(factor, x);
+            products = Some(products.map_or(product, |products| b.addf(products, product)));
+            all = Some(all.map_or(x, |all| b.addf(all, x)));
+            parts = Some(part);
+        }
+        let (Some(mut products), Some(all), Some(parts)) = (products, all, parts) else { return sum };
+        if shared_groups(weight).is_some() {
+            let (scale, minimum) = (parts.scale.map(|scale| scale.whole(b)), parts.minimum.map(|scale| scale.whole(b)));
+            products = scaled(b, [products, all], scale, minimum);
+        }
+        sum = b.addf(sum, products);
+    }
+    sum
 }
 
 /// The product of a sum of quanta's products with the scale, and that of a sum of elements with the minimum.
-fn scaled(b: &mut Builder, part: Parts, products: Value, all: Value) -> Value {
-    let scaled = part.scale.map_or(products, |scale| b.mulf(products, scale));
-    match part.minimum {
+fn scaled(b: &mut Builder, [products, all]: [Value; 2], scale: Option<Value>, minimum: Option<Value>) -> Value {
+    let scaled = scale.map_or(products, |scale| b.mulf(products, scale));
+    match minimum {
         Some(minimum) => {
             let shifted = b.mulf(all, minimum);
             b.addf(scaled, shifted)
@@ -262,37 +269,64 @@ fn scaled(b: &mut Builder, part: Parts, products: Value, all: Value) -> Value {
     }
 }
 
-/// [`products`] of a pair of lanes and integers. Integers of 16 bits are multiplied pair by pair, as processors have
-/// an instruction for that.
-fn products_of_integers(
+/// [`add_products`] of a pair of lanes and integers, which are added within the block. Integers of 16 bits are multiplied pair by pair, as
+/// processors have an instruction for that.
+fn add_products_of_integers(
     b: &mut Builder,
     weight: &Weight,
-    (stored, x): (Value, &Quantized),
-    (at, pair): (&[Value], Value),
-    shared: Option<i64>,
+    (block, x): (&Block, &Quantized),
+    pair: Value,
+    sum: Value,
 ) -> Value {
-    let [row, block, groups @ ..] = at else { return pair };
-    let block_of_weight = weight.block(stored, [*row, *block]);
+    let [_, at] = block.at;
     let lanes = lanes_of_pair(b, pair);
-    let (mut sum, mut parts) = (None, None);
-    for index in 0..shared.unwrap_or(1) {
-        let mut groups = groups.to_vec();
-        groups.extend(shared.map(|_| b.index(index)));
-        let [first, second] = lanes.map(|lane| {
-            let part = weight.format.parts(b, &block_of_weight, &groups, lane);
-            let x = x.quantum(b, *block, &groups, lane);
-            parts = Some(part);
-            b.muli(part.quantum, x)
-        });
-        let products = b.addi(first, second);
-        sum = Some(sum.map_or(products, |sum| b.addi(sum, products)));
+    let (mut products, mut minima, mut last) = (Vec::new(), Vec::new(), None);
+    for groups in groups_by_scale(b, weight) {
+        let mut of_scale = Vec::new();
+        for group in &groups {
+            let [first, second] = lanes.map(|lane| {
+                let part = weight.format.parts(b, block, group, lane);
+                let x = x.quantum(b, at, group, lane);
+                last = Some(part);
+                b.muli(part.quantum, x)
+            });
+            of_scale.push(b.addi(first, second));
+        }
+        let Some(of_scale) = sum_of(b, of_scale) else { return sum };
+        let scale = last.and_then(|part| part.scale).and_then(|scale| scale.of_group);
+        products.push(scale.map_or(of_scale, |scale| b.muli(of_scale, scale)));
+        minima.extend(last.and_then(|part| part.minimum).and_then(|minimum| minimum.of_group));
     }
-    let (Some(sum), Some(mut part)) = (sum, parts) else { return pair };
-    let scale = x.scale(b, *block, groups);
-    part.scale = Some(part.scale.map_or(scale, |of_weight| b.mulf(of_weight, scale)));
-    let products = b.sitofp(sum, Element::F32);
-    let all = x.sum(b, *block, groups, pair);
-    scaled(b, part, products, all)
+    let (Some(products), Some(part)) = (sum_of(b, products), last) else { return sum };
+    let scale_of_x = x.scale(b, at);
+    let products = b.sitofp(products, Element::F32);
+    let scale = part.scale.map_or(scale_of_x, |scale| b.mulf(scale.of_block, scale_of_x));
+    let (all, minimum) = match part.minimum {
+        None => (products, None),
+        Some(minimum) if minimum.of_group.is_none() => (x.sum(b, at, pair), Some(minimum.of_block)),
+        Some(minimum) => {
+            let mut sums = Vec::new();
+            for (index, minima) in minima.chunks_exact(2).enumerate() {
+                let index = b.index(index as i64);
+                let all = x.sums_of_groups(b, [at, index, pair]);
+                let [first, second] = [0, 1].map(|group| b.muli(minima[group], all[group]));
+                sums.push(b.addi(first, second));
+            }
+            let sum = sum_of(b, sums).unwrap_or(pair);
+            (b.sitofp(sum, Element::F32), Some(b.mulf(minimum.of_block, scale_of_x)))
+        }
+    };
+    let scaled = scaled(b, [products, all], Some(scale), minimum);
+    b.addf(sum, scaled)
+}
+
+/// The sum of integers, as a tree: chains of products and sums would become other instructions.
+fn sum_of(b: &mut Builder, mut values: Vec<Value>) -> Option<Value> {
+    while values.len() > 1 {
+        values =
+            values.chunks(2).map(|pair| pair.iter().copied().reduce(|x, y| b.addi(x, y)).unwrap_or(pair[0])).collect();
+    }
+    values.first().copied()
 }
 
 /// Multiplies a few vectors with the rows of a weight. The loops are those of [`product_of_one`], with one over vectors behind that over

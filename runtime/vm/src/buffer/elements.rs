@@ -236,8 +236,8 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         lanes
     }
 
-    /// Returns both elements of the last loop, which has two iterations, for an iteration and the following ones of another loop. Pairs whose
-    /// elements are all adjacent are loaded as vectors.
+    /// Returns the elements of an iteration of the last loop and of the next one, for an iteration and the following ones of another loop. Pairs
+    /// whose elements are all adjacent are loaded as vectors.
     ///
     /// # Panics
     /// Where a loop has no such iterations.
@@ -245,7 +245,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[must_use]
     pub fn pairs<const L: usize>(&self, iteration: [usize; D], along: usize) -> [[T; 2]; L] {
         let last = D - 1;
-        if along == last || iteration[last] != 0 || self.loops[last].0 != 2 {
+        if along == last || self.loops[last].0 < 2 || iteration[last] > self.loops[last].0 - 2 {
             no_such_iteration();
         }
         let first = self.lane(iteration, along, L);

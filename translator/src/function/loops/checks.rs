@@ -33,9 +33,9 @@ impl Writer<'_, '_, '_> {
         quote!(if !support::is_within(#base, &#loops, #least, #greatest) { break #label; })
     }
 
-    /// Makes the grid of a view, or of two that have one in common.
+    /// Makes the grid of a view, or of all that have one in common.
     fn in_range(&self, at: usize) -> TokenStream {
-        if self.joined.first_of(at).is_some() {
+        if self.joined.grid_of(at) != at {
             return TokenStream::new();
         }
         let (label, view) = (&self.label, &self.nest.views[at]);
@@ -79,15 +79,15 @@ impl Writer<'_, '_, '_> {
                 let (_, loops) = self.extent(&self.nest.views[view].index);
                 quote!(support::is_injective(&#loops))
             }
-            Check::Disjoint(_, other) | Check::DisjointOrSame(_, other) if self.joined.first_of(other).is_some() => {
+            Check::Disjoint(_, other) | Check::DisjointOrSame(_, other) if self.joined.grid_of(other) != other => {
                 return None;
             }
             Check::Disjoint(store, other) => {
                 let (store, other) = (grid(store), other_grid(other));
                 quote!(#store.is_disjoint(#other))
             }
-            // A grid of two views is not that of one.
-            Check::DisjointOrSame(store, load) if self.joined.is_first(load) => {
+            // A grid of several views is not that of one.
+            Check::DisjointOrSame(store, load) if self.joined.last_loop(load).is_some() => {
                 self.relation(&Check::Disjoint(store, load))?
             }
             Check::DisjointOrSame(store, load) => {

@@ -33,8 +33,7 @@ impl Writer<'_, '_, '_> {
             return Ok(TokenStream::new());
         }
         let view = &self.nest.views[access.view];
-        let mut elements = tile.iter().flat_map(|tile| &tile.elements);
-        let element_variable = elements.find(|row| row.0 == access.view).map(|row| row.1.clone());
+        let element_variable = tile.and_then(|tile| tile.element(access.view));
         let grid = grid(self.joined.grid_of(access.view));
         let indices = || {
             let indices = self.scheduled.axes(&view.index).into_iter().map(|at| {

@@ -1,80 +1,113 @@
-//! Views of adjacent elements: one grid has the elements of both, so that LLVM sees that they are adjacent.
+//! Views of elements that are close to each other: one grid has the elements of all, so that LLVM sees how far one is from another.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use incarnate_bytecode::ir::nest::{Affine, Schedule};
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use super::writer::Writer;
 
-/// Views of which one has the elements behind those of another one. The last loop of their grid is that over both.
+/// The most elements from the first view of a grid to the last one.
+const MOST: i64 = 4096;
+
+/// Views that have a grid in common: their indices differ by constants. The last loop of their grid runs from the first to the last one.
 #[derive(Default)]
 pub(super) struct Joined {
-    /// The views of the first elements.
-    first: BTreeSet<usize>,
-    /// By view of the second elements: the view of the first ones.
-    first_of: BTreeMap<usize, usize>,
+    /// By view: that whose elements are the first ones of the grid, and how far its own are from them.
+    members: BTreeMap<usize, (usize, i64)>,
+    /// By view of the first elements of a grid: how far the last ones are from them.
+    lengths: BTreeMap<usize, i64>,
+    /// By view of the second elements of pairs: that of the first ones. Lanes load them together.
+    pairs: BTreeMap<usize, usize>,
+}
+
+/// How a lane loads the elements of a view.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loaded {
+    /// For itself.
+    Alone,
+    /// As the first ones of pairs.
+    First,
+    /// As the second ones of pairs, of which the first ones are those of a view.
+    Second(usize),
 }
 
 impl Joined {
-    /// Whether the elements of a view are the first ones, and those of another view the second ones.
-    pub(super) fn is_first(&self, view: usize) -> bool {
-        self.first.contains(&view)
-    }
-
-    /// The view of the first elements, of which those of this view are the second ones.
-    pub(super) fn first_of(&self, view: usize) -> Option<usize> {
-        self.first_of.get(&view).copied()
-    }
-
-    /// The trip count and the stride of the loop over both elements, for a grid that has it.
-    pub(super) fn last_loop(&self, view: usize) -> Option<TokenStream> {
-        self.is_first(view).then(|| quote!((2, 1)))
-    }
-
-    /// The iteration of the loop over both elements, for a view whose grid has it.
-    pub(super) fn last_index(&self, view: usize) -> Option<TokenStream> {
-        if self.first_of(view).is_some() { Some(quote!(1)) } else { self.is_first(view).then(|| quote!(0)) }
-    }
-
     /// The view whose grid has the elements of a view.
     pub(super) fn grid_of(&self, view: usize) -> usize {
-        self.first_of(view).unwrap_or(view)
+        self.members.get(&view).map_or(view, |(first, _)| *first)
+    }
+
+    /// The trip count and the stride of the loop over all views, for a grid that has it.
+    pub(super) fn last_loop(&self, view: usize) -> Option<TokenStream> {
+        let count = Literal::i64_unsuffixed(self.lengths.get(&view)? + 1);
+        Some(quote!((#count, 1)))
+    }
+
+    /// The iteration of the loop over all views, for a view whose grid has it.
+    pub(super) fn last_index(&self, view: usize) -> Option<TokenStream> {
+        let offset = Literal::i64_unsuffixed(self.members.get(&view)?.1);
+        Some(quote!(#offset))
+    }
+
+    /// How lanes load the elements of a view.
+    pub(super) fn loaded(&self, view: usize) -> Loaded {
+        match self.pairs.get(&view) {
+            Some(first) => Loaded::Second(*first),
+            None if self.pairs.values().any(|first| *first == view) => Loaded::First,
+            None => Loaded::Alone,
+        }
+    }
+
+    /// Joins views of the same buffer, whose places are given, if there are several. Those of every second element become pairs.
+    fn join(&mut self, mut views: Vec<(i64, usize)>, are_pairs: bool) {
+        views.sort_unstable();
+        views.dedup_by_key(|(at, _)| *at);
+        let mut rest = &views[..];
+        while let Some((start, first)) = rest.first().copied() {
+            let count = rest.iter().take_while(|(at, _)| at - start <= MOST).count();
+            let (joined, others) = rest.split_at(count);
+            rest = others;
+            let Some((last, _)) = joined.last().filter(|_| count > 1) else { continue };
+            self.lengths.insert(first, last - start);
+            self.members.extend(joined.iter().map(|(at, view)| (*view, (first, at - start))));
+            let mut pairs = joined.iter().peekable();
+            while let Some((at, view)) = pairs.next().filter(|_| are_pairs) {
+                if let Some((_, second)) = pairs.next_if(|(next, _)| *next == at + 1) {
+                    self.pairs.insert(*second, *view);
+                }
+            }
+        }
     }
 }
 
 impl Writer<'_, '_, '_> {
-    /// Finds views of adjacent elements: those that lanes have in common, and those of pairs that are multiplied, of which each lane has one.
+    /// Finds views that have a grid in common: those that lanes have in common, and where pairs are multiplied all.
     pub(super) fn joined_views(&self) -> Joined {
         let mut joined = Joined::default();
         let Schedule::Strips(strips) = &self.scheduled.schedule else { return joined };
         if !self.scheduled.runs_on_strips() {
             return joined;
         }
-        let is_candidate = |at: &usize| match self.nest.views[*at].index.constant_stride(strips.lanes) {
-            Some(0) => !self.nest.views[*at].written,
-            Some(2) => !self.nest.views[*at].written && !self.pairs.is_empty(),
-            _ => false,
-        };
-        let candidates: Vec<usize> = strips.non_aliasing.iter().copied().filter(is_candidate).collect();
-        let by_index: HashMap<_, usize> = candidates
-            .iter()
-            .map(|at| {
-                let view = &self.nest.views[*at];
-                ((view.buffer, view.element, &view.index), *at)
-            })
-            .collect();
-        let one = Affine::constant(1);
-        for first in candidates {
-            let view = &self.nest.views[first];
-            let Some(index) = view.index.add(&one) else { continue };
-            let second = by_index.get(&(view.buffer, view.element, &index)).copied();
-            let is_free = |view: usize| !joined.is_first(view) && joined.first_of(view).is_none();
-            if let Some(second) = second.filter(|second| is_free(first) && is_free(*second)) {
-                joined.first.insert(first);
-                joined.first_of.insert(second, first);
+        let mut by_form: HashMap<_, usize> = HashMap::new();
+        let mut groups: Vec<(i64, Vec<(i64, usize)>)> = Vec::new();
+        for at in strips.non_aliasing.iter().copied() {
+            let view = &self.nest.views[at];
+            let stride = view.index.constant_stride(strips.lanes);
+            let Some(stride) = stride.filter(|stride| *stride == 0 || !self.pairs.is_empty()) else { continue };
+            let constant = view.index.terms().iter().find(|term| term.factors.is_empty() && term.iteration.is_none());
+            let constant = constant.map_or(0, |term| term.coefficient);
+            let form = view.index.sub(&Affine::constant(constant)).filter(|_| !view.written);
+            let (Some(form), true) = (form, (0..=i64::MAX / 2).contains(&constant)) else { continue };
+            let group = *by_form.entry((view.buffer, view.element, form)).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push((stride, Vec::new()));
             }
+            groups[group].1.push((constant, at));
+        }
+        for (stride, views) in groups {
+            joined.join(views, stride == 2);
         }
         joined
     }

@@ -13,6 +13,7 @@ mod gather;
 mod in_order;
 mod instructions;
 mod joined;
+mod narrow;
 mod pairs;
 mod passed;
 #[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]

@@ -16,14 +16,14 @@ use super::writer::Writer;
 struct Factors {
     left: [Value; 2],
     right: [Value; 2],
+    /// What they are computed from, and they themselves.
+    before: BTreeSet<Value>,
 }
 
 /// The sums of two products of a strip, and what is computed before and after them.
 #[derive(Default)]
 pub(super) struct Pairs {
     sums: BTreeMap<Value, Factors>,
-    /// What the factors are computed from, and the factors.
-    before: BTreeSet<Value>,
     /// What is stored, and what that is computed from, as far as it is computed from sums.
     after: BTreeSet<Value>,
 }
@@ -35,7 +35,8 @@ impl Pairs {
 
     /// Whether an instruction with these results runs before the sums are computed.
     pub(super) fn runs_before(&self, results: &[Value]) -> bool {
-        results.iter().any(|result| self.before.contains(result))
+        let is_before = |result: &Value| self.sums.values().any(|factors| factors.before.contains(result));
+        results.iter().any(is_before)
     }
 
     /// Whether an instruction with these results runs in the loop that stores: all do where there are no pairs.
@@ -68,21 +69,19 @@ impl Writer<'_, '_, '_> {
             return Pairs::default();
         }
         let function = self.emitter.body.function;
-        let factors = sums.values().flat_map(|factors| factors.left.into_iter().chain(factors.right)).collect();
-        let before = self.computed_from(&instructions, factors, &BTreeMap::new());
+        let is_before = |result: &Value| sums.values().any(|factors: &Factors| factors.before.contains(result));
         // Factors that are computed from sums, or from what is stored, need further loops.
         let is_stored = |(block, position): &(Block, usize)| {
             let access = self.nest.access(*block, *position);
             let results = &self.nest.instruction(function, *block, *position).results;
-            access.is_some_and(|access| strips.stores.contains(&access.view))
-                && results.iter().any(|result| before.contains(result))
+            access.is_some_and(|access| strips.stores.contains(&access.view)) && results.iter().any(is_before)
         };
-        if before.iter().any(|value| sums.contains_key(value)) || instructions.iter().any(is_stored) {
+        if sums.keys().any(is_before) || instructions.iter().any(is_stored) {
             return Pairs::default();
         }
         let stored = instructions.iter().filter_map(|(block, position)| self.nest.access(*block, *position)?.stored);
         let after = self.computed_from(&instructions, stored.collect(), &sums);
-        Pairs { sums, before, after }
+        Pairs { sums, after }
     }
 
     /// The sums of two products of 16-bit integers.
@@ -97,10 +96,11 @@ impl Writer<'_, '_, '_> {
                 (Opcode::MulI32, [left, right]) => _ = products.insert(*result, (*left, *right)),
                 (Opcode::FmaI32, [left, right, product]) => {
                     let Some((other_left, other_right)) = products.get(product) else { continue };
-                    let factors = Factors { left: [*left, *other_left], right: [*right, *other_right] };
-                    let mut all = factors.left.iter().chain(&factors.right);
-                    if all.all(|factor| ranges.is_i16(function, *factor)) {
-                        sums.insert(*result, factors);
+                    let (left, right) = ([*left, *other_left], [*right, *other_right]);
+                    let all: BTreeSet<Value> = left.into_iter().chain(right).collect();
+                    if all.iter().all(|factor| ranges.is_i16(function, *factor)) {
+                        let before = self.computed_from(instructions, all, &BTreeMap::new());
+                        sums.insert(*result, Factors { left, right, before });
                     }
                 }
                 _ => {}
@@ -127,24 +127,29 @@ impl Writer<'_, '_, '_> {
         values
     }
 
-    /// The loop that computes factors, by `work`, and the sums of their products.
-    pub(super) fn sums_of_products(&self, work: &TokenStream) -> TokenStream {
-        let (mut arrays, mut stores, mut sums) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
-        for (at, (sum, factors)) in self.pairs.sums.iter().enumerate() {
-            let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
+    /// The loops that compute factors, by definitions in order, and the sums of their products. Each sum has a loop of its own: of one for all,
+    /// LLVM makes wider vectors of parts of several factors.
+    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)]) -> TokenStream {
+        let mut tokens = TokenStream::new();
+        for (sum, factors) in &self.pairs.sums {
+            let own = definitions.iter().filter(|(value, _)| factors.before.contains(value));
+            let own = own.map(|(_, definition)| definition);
             let ([a, b], [c, d]) = (factors.left, factors.right);
             let [a, b, c, d] = [a, b, c, d].map(|factor| self.emitter.typed(factor));
-            arrays.extend(quote!(let (mut #left, mut #right) = ([[0i16; 2]; L], [[0i16; 2]; L]);));
-            // Pairs that are stored whole are moved as integers of 32 bits.
-            stores.extend(quote! {
-                #left[lane][0] = #a as i16;
-                #left[lane][1] = #b as i16;
-                #right[lane][0] = #c as i16;
-                #right[lane][1] = #d as i16;
-            });
             let sum = sums_of_lanes(&self.emitter.name(*sum));
-            sums.extend(quote!(let #sum = products.multiply_pairs(&#left, &#right);));
+            // Pairs that are stored whole are moved as integers of 32 bits.
+            tokens.extend(quote! {
+                let (mut left, mut right) = ([[0i16; 2]; L], [[0i16; 2]; L]);
+                for lane in 0..L {
+                    #(#own)*
+                    left[lane][0] = #a as i16;
+                    left[lane][1] = #b as i16;
+                    right[lane][0] = #c as i16;
+                    right[lane][1] = #d as i16;
+                }
+                let #sum = products.multiply_pairs(&left, &right);
+            });
         }
-        quote!(#arrays for lane in 0..L { #work #stores } #sums)
+        tokens
     }
 }

@@ -9,7 +9,7 @@ use incarnate_bytecode::isa::Opcode;
 use super::writer::Writer;
 
 /// The least and the greatest integer that a value of 32 bits with a sign may be.
-type Range = (i64, i64);
+pub(super) type Range = (i64, i64);
 
 const ALL: Range = (i32::MIN as i64, i32::MAX as i64);
 
@@ -41,8 +41,13 @@ impl Ranges {
 
     /// Whether a value is a 16-bit integer with a sign.
     pub(super) fn is_i16(&self, function: &Function, value: Value) -> bool {
+        self.is_within(function, value, of_element(Element::i16))
+    }
+
+    /// Whether a value is in a range.
+    pub(super) fn is_within(&self, function: &Function, value: Value, range: Range) -> bool {
         let (least, greatest) = self.get(function, value);
-        i64::from(i16::MIN) <= least && greatest <= i64::from(i16::MAX)
+        range.0 <= least && greatest <= range.1
     }
 
     fn get(&self, function: &Function, value: Value) -> Range {
@@ -90,6 +95,11 @@ fn of_result(opcode: Opcode, operands: &[Range]) -> Range {
         (Opcode::ShrI32S | Opcode::ShrI32U, [x, bits]) => {
             (x.0 >> if x.0 < 0 { bits.0 } else { bits.1 }, x.1 >> if x.1 < 0 { bits.1 } else { bits.0 })
         }
+        (Opcode::MulI32, [x, y]) => {
+            let products = [x.0 * y.0, x.0 * y.1, x.1 * y.0, x.1 * y.1];
+            (products.into_iter().fold(i64::MAX, i64::min), products.into_iter().fold(i64::MIN, i64::max))
+        }
+        (Opcode::CmpEQI32 | Opcode::CmpNEI32, _) => (0, 1),
         (Opcode::SelectI32, [_, x, y]) => (x.0.min(y.0), x.1.max(y.1)),
         _ => ALL,
     }
@@ -119,6 +129,7 @@ mod tests {
         // The result may wrap around.
         assert_eq!(of_result(Opcode::AddI32, &[(0, i64::from(i32::MAX)), (1, 1)]).1, 1 << 31);
         assert_eq!(of_result(Opcode::ShlI32, &[byte, (24, 24)]).1, 255 << 24);
-        assert_eq!(of_result(Opcode::MulI32, &[byte, byte]), ALL);
+        assert_eq!(of_result(Opcode::MulI32, &[(-3, 2), (-5, 7)]), (-21, 15));
+        assert_eq!(of_result(Opcode::MulI32, &[ALL, ALL]).1, 1 << 62);
     }
 }

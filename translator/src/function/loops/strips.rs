@@ -10,6 +10,8 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::values::type_of;
+use super::joined::Loaded;
+use super::narrow::Narrow;
 use super::pairs::sums_of_lanes;
 use super::passed::Passed;
 use super::writer::{Tile, Writer, count, element, grid, index, mentions};
@@ -144,7 +146,7 @@ impl Writer<'_, '_, '_> {
         let function = self.emitter.body.function;
         let mut views = strips.non_aliasing.clone();
         views.extend(&strips.stores);
-        views.retain(|view| self.joined.first_of(*view).is_none());
+        views.retain(|view| self.joined.grid_of(*view) == *view);
         views.sort_unstable();
         let (mut varying, mut jammed) = (BTreeSet::new(), BTreeSet::new());
         let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
@@ -207,10 +209,10 @@ impl Writer<'_, '_, '_> {
     }
 
     pub(super) fn grid_type(&self, view: usize, lifetime: &TokenStream) -> TokenStream {
-        let is_first = self.joined.is_first(view);
+        let is_joined = self.joined.last_loop(view).is_some();
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
-        let axes = self.scheduled.axes(&view.index).len() + usize::from(is_first);
+        let axes = self.scheduled.axes(&view.index).len() + usize::from(is_joined);
         let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(axes));
         quote!(support::#name<#lifetime, #ty, #dimensions>)
     }
@@ -346,21 +348,31 @@ impl Writer<'_, '_, '_> {
     /// is jammed, the former is all.
     fn work(&self, plan: &Plan<'_>, tile: &mut Tile, is_of_copy: bool) -> Result<(TokenStream, TokenStream)> {
         let strips = plan.strips;
-        let (mut factors, mut within) = (TokenStream::new(), TokenStream::new());
+        let (mut factors, mut within) = (Vec::new(), TokenStream::new());
         let mut before = self.load_lanes(plan, tile, is_of_copy);
         for at in self.nest.path(strips.innermost) {
             let is_own = |value: Value| self.is_of_copy(plan, &[value], false) == is_of_copy;
             let varies = |value: Value| plan.varying.contains(&value) && is_own(value);
             before.extend(self.inductions(at, |each| is_own(each.parameter) && !varies(each.parameter)));
             let is_before = |value: Value| varies(value) && self.pairs.runs_before(&[value]);
-            factors.extend(self.inductions(at, |each| is_before(each.parameter)));
+            for induction in self.nest.loops[at].inductions.iter().filter(|each| is_before(each.parameter)) {
+                let definition = self.inductions(at, |each| each.parameter == induction.parameter);
+                factors.push((induction.parameter, with_index(strips, definition)));
+            }
             let is_after = |value: Value| varies(value) && self.pairs.runs_after(&[value]);
             within.extend(self.inductions(at, |each| is_after(each.parameter)));
         }
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
         }
-        for (block, position) in self.live_instructions(strips) {
+        let instructions = self.live_instructions(strips);
+        let narrow = match self.pairs.is_empty() {
+            true => Narrow::new(),
+            false => {
+                self.narrowed(&instructions, |value| self.pairs.runs_before(&[value]) && plan.varying.contains(&value))
+            }
+        };
+        for (block, position) in instructions {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
             if self.is_of_copy(plan, &inst.results, is_stored) != is_of_copy {
@@ -371,7 +383,12 @@ impl Writer<'_, '_, '_> {
                 before.extend(tokens);
                 continue;
             }
-            factors.extend(self.pairs.runs_before(&inst.results).then(|| tokens.clone()));
+            if let [result] = inst.results[..]
+                && self.pairs.runs_before(&[result])
+            {
+                let definition = self.narrow_definition(inst, &narrow, |view| tile.element(view));
+                factors.push((result, with_index(strips, definition.unwrap_or_else(|| tokens.clone()))));
+            }
             match inst.results[..] {
                 [sum] if self.pairs.is_sum(sum) => {
                     let sum = self.emitter.name(sum);
@@ -383,7 +400,7 @@ impl Writer<'_, '_, '_> {
             }
         }
         if !self.pairs.is_empty() {
-            before.extend(self.sums_of_products(&with_index(strips, factors)));
+            before.extend(self.sums_of_products(&factors));
         }
         Ok((before, with_index(strips, within)))
     }
@@ -396,15 +413,17 @@ impl Writer<'_, '_, '_> {
             if strips.jammed.is_none_or(|at| self.depends_on(view, at)) != is_of_copy {
                 continue;
             }
-            let lanes = format_ident!("lanes{}", self.joined.grid_of(view));
-            if self.joined.first_of(view).is_some() {
+            let loaded = self.joined.loaded(view);
+            if let Loaded::Second(first) = loaded {
+                let lanes = format_ident!("lanes{}", first);
                 tile.elements.push((view, quote!(#lanes[lane][1])));
                 continue;
             }
+            let lanes = format_ident!("lanes{}", view);
             let (elements, ty) = (self.lanes_of(plan, view), element(self.nest.views[view].element));
-            let (ty, element) = match self.joined.is_first(view) {
-                true => (quote!([#ty; 2]), quote!(#lanes[lane][0])),
-                false => (ty, quote!(#lanes[lane])),
+            let (ty, element) = match loaded {
+                Loaded::First => (quote!([#ty; 2]), quote!(#lanes[lane][0])),
+                _ => (ty, quote!(#lanes[lane])),
             };
             loads.extend(quote!(let #lanes: [#ty; L] = #elements;));
             tile.elements.push((view, element));
@@ -414,8 +433,8 @@ impl Writer<'_, '_, '_> {
 
     /// The elements of a strip.
     fn lanes_of(&self, plan: &Plan<'_>, view: usize) -> TokenStream {
-        let (grid, (position, axis)) = (grid(view), self.position(plan, view));
-        let method = if self.joined.is_first(view) { quote!(pairs) } else { quote!(lanes) };
+        let (grid, (position, axis)) = (grid(self.joined.grid_of(view)), self.position(plan, view));
+        let method = if self.joined.loaded(view) == Loaded::First { quote!(pairs) } else { quote!(lanes) };
         quote!(#grid.#method(#position, #axis))
     }
 

@@ -38,6 +38,13 @@ pub(super) struct Tile {
     pub(super) elements: Vec<(usize, TokenStream)>,
 }
 
+impl Tile {
+    /// The variable that holds the element of a view.
+    pub(super) fn element(&self, view: usize) -> Option<TokenStream> {
+        self.elements.iter().find(|row| row.0 == view).map(|row| row.1.clone())
+    }
+}
+
 /// The divisions that loops prepare, by their index in [`Nest::divisions`]: for each the first one of the same number by the same divisor,
 /// which has a variable.
 pub(super) type Prepared = BTreeMap<usize, usize>;

@@ -25,7 +25,7 @@ use split::{Digits, Split};
 /// Bounds of what is tried; nests of real programs are far below.
 const MAX_LOOPS: usize = 16;
 const MAX_ITEMS: usize = 4000;
-const MAX_VIEWS: usize = 64;
+const MAX_VIEWS: usize = 128;
 /// All nests of a function.
 pub(super) fn nests(function: &Function) -> Nests {
     let graph = Graph::of(function);
