@@ -43,7 +43,10 @@ impl support::Multiversion for Iterations<'_> {
                             .pairs([i0, strip * step, i2, 0], 1);
                         let lanes2: [[i16; 2]; L] = grid2
                             .pairs([strip * step, i2, 0], 0);
-                        let (mut left, mut right) = ([[0i16; 2]; L], [[0i16; 2]; L]);
+                        let (mut left0, mut right0) = (
+                            [[0i16; 2]; L],
+                            [[0i16; 2]; L],
+                        );
                         for lane in 0..L {
                             let v22 = i16::from(lanes0[lane][0]);
                             let v23 = v22 & 15i16;
@@ -51,12 +54,12 @@ impl support::Multiversion for Iterations<'_> {
                             let v26 = v25 & 15i16;
                             let v27 = i16::from(lanes2[lane][0]);
                             let v29 = i16::from(lanes2[lane][1]);
-                            left[lane][0] = v23 as i16;
-                            left[lane][1] = v26 as i16;
-                            right[lane][0] = v27 as i16;
-                            right[lane][1] = v29 as i16;
+                            left0[lane][0] = v23 as i16;
+                            left0[lane][1] = v26 as i16;
+                            right0[lane][0] = v27 as i16;
+                            right0[lane][1] = v29 as i16;
                         }
-                        let sums_v31 = products.multiply_pairs(&left, &right);
+                        let sums_v31 = products.multiply_pairs(&left0, &right0);
                         for (lane, accumulator) in accumulators4[strip]
                             .iter_mut()
                             .enumerate()

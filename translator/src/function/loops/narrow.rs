@@ -1,4 +1,5 @@
-//! Integers of 16 bits: LLVM finds of few computations with 32 bits that 16 are enough, and vectors of those have half of the lanes.
+//! Integers of 16 bits: LLVM finds of few computations with 32 bits that 16 are enough, and vectors of those have twice the lanes. Selections
+//! stay as they are: of those with 16 bits LLVM makes no vectors.
 
 use std::collections::BTreeMap;
 
@@ -69,15 +70,13 @@ impl Writer<'_, '_, '_> {
                 | Opcode::ExtI8I32S
                 | Opcode::ExtI8I32U
                 | Opcode::ExtI16I32S
-                | Opcode::CmpEQI32
-                | Opcode::CmpNEI32
-                | Opcode::SelectI32
         );
-        let is_within = |at: usize, range| ranges.is_within(function, operands[at], range);
+        // Most processors have no vectors of 16-bit integers that are shifted by different numbers of bits.
+        let is_constant = |at: usize| function.constant_bits(operands[at]).is_some_and(|bits| bits <= 15);
         let is_alike = match opcode {
-            Opcode::ShlI32 | Opcode::ShrI32S => is_within(1, (0, 15)),
+            Opcode::ShlI32 | Opcode::ShrI32S => is_constant(1),
             // The bits that move in are those of 32 bits.
-            Opcode::ShrI32U => is_within(1, (0, 15)) && is_within(0, (0, i16::MAX.into())),
+            Opcode::ShrI32U => is_constant(1) && ranges.is_within(function, operands[0], (0, i16::MAX.into())),
             _ => true,
         };
         (fits && is_known && is_alike).then_some(Expression::Operation(*opcode))
@@ -111,9 +110,6 @@ impl Writer<'_, '_, '_> {
             (Opcode::ExtI8I32S, [x]) => quote!(i16::from(#x as i8)),
             (Opcode::ExtI8I32U, [x]) => quote!(i16::from(#x as u8)),
             (Opcode::ExtI16I32S, [x]) => x.clone(),
-            (Opcode::CmpEQI32, [x, y]) => quote!(i16::from(#x == #y)),
-            (Opcode::CmpNEI32, [x, y]) => quote!(i16::from(#x != #y)),
-            (Opcode::SelectI32, [condition, x, y]) => quote!(if #condition != 0 { #x } else { #y }),
             _ => return None,
         };
         Some(quote!(let #name = #value;))

@@ -127,29 +127,40 @@ impl Writer<'_, '_, '_> {
         values
     }
 
-    /// The loops that compute factors, by definitions in order, and the sums of their products. Each sum has a loop of its own: of one for all,
-    /// LLVM makes wider vectors of parts of several factors.
-    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)]) -> TokenStream {
-        let mut tokens = TokenStream::new();
-        for (sum, factors) in &self.pairs.sums {
-            let own = definitions.iter().filter(|(value, _)| factors.before.contains(value));
-            let own = own.map(|(_, definition)| definition);
+    /// The loops that compute factors, by definitions in order, and the sums of their products. Each sum has a loop of its own where factors are
+    /// computed with 16 bits: of one for all, LLVM makes wider vectors of parts of several factors. Where they are not, it makes no vectors of
+    /// several loops.
+    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)], are_narrow: bool) -> TokenStream {
+        let (mut arrays, mut loops, mut sums) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
+        let mut stores = TokenStream::new();
+        for (at, (sum, factors)) in self.pairs.sums.iter().enumerate() {
+            let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
             let ([a, b], [c, d]) = (factors.left, factors.right);
             let [a, b, c, d] = [a, b, c, d].map(|factor| self.emitter.typed(factor));
-            let sum = sums_of_lanes(&self.emitter.name(*sum));
             // Pairs that are stored whole are moved as integers of 32 bits.
-            tokens.extend(quote! {
-                let (mut left, mut right) = ([[0i16; 2]; L], [[0i16; 2]; L]);
-                for lane in 0..L {
-                    #(#own)*
-                    left[lane][0] = #a as i16;
-                    left[lane][1] = #b as i16;
-                    right[lane][0] = #c as i16;
-                    right[lane][1] = #d as i16;
-                }
-                let #sum = products.multiply_pairs(&left, &right);
-            });
+            let stored = quote! {
+                #left[lane][0] = #a as i16;
+                #left[lane][1] = #b as i16;
+                #right[lane][0] = #c as i16;
+                #right[lane][1] = #d as i16;
+            };
+            let array = quote!(let (mut #left, mut #right) = ([[0i16; 2]; L], [[0i16; 2]; L]););
+            let sum = sums_of_lanes(&self.emitter.name(*sum));
+            let product = quote!(let #sum = products.multiply_pairs(&#left, &#right););
+            if are_narrow {
+                let own = definitions.iter().filter(|(value, _)| factors.before.contains(value));
+                let own = own.map(|(_, definition)| definition);
+                loops.extend(quote!(#array for lane in 0..L { #(#own)* #stored } #product));
+            } else {
+                arrays.extend(array);
+                stores.extend(stored);
+                sums.extend(product);
+            }
         }
-        tokens
+        if are_narrow {
+            return loops;
+        }
+        let all = definitions.iter().map(|(_, definition)| definition);
+        quote!(#arrays for lane in 0..L { #(#all)* #stores } #sums)
     }
 }
