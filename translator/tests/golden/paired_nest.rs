@@ -52,12 +52,12 @@ impl support::Multiversion for Iterations<'_> {
                             let v23 = v22 & 15i16;
                             let v25 = i16::from(lanes0[lane][1]);
                             let v26 = v25 & 15i16;
-                            let v27 = i16::from(lanes2[lane][0]);
-                            let v29 = i16::from(lanes2[lane][1]);
-                            left0[lane][0] = v23 as i16;
-                            left0[lane][1] = v26 as i16;
-                            right0[lane][0] = v27 as i16;
-                            right0[lane][1] = v29 as i16;
+                            let v27 = lanes2[lane][0];
+                            let v29 = lanes2[lane][1];
+                            left0[lane][0] = v23;
+                            left0[lane][1] = v26;
+                            right0[lane][0] = v27;
+                            right0[lane][1] = v29;
                         }
                         let sums_v31 = products.multiply_pairs(&left0, &right0);
                         for (lane, accumulator) in accumulators4[strip]

@@ -94,7 +94,12 @@ impl Writer<'_, '_, '_> {
         let opcode = match narrow.get(result)? {
             Expression::Load(view) => {
                 let element = element(*view)?;
-                return Some(quote!(let #name = i16::from(#element);));
+                let is_wide = self.nest.views[*view].element == Element::i16;
+                return Some(if is_wide {
+                    quote!(let #name = #element;)
+                } else {
+                    quote!(let #name = i16::from(#element);)
+                });
             }
             Expression::Operation(opcode) => opcode,
         };
@@ -116,7 +121,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// A value of 16 bits: one of those that are computed so, a constant, or one that lanes have in common.
-    fn narrow_operand(&self, value: Value, narrow: &Narrow) -> TokenStream {
+    pub(super) fn narrow_operand(&self, value: Value, narrow: &Narrow) -> TokenStream {
         if let Some(bits) = self.emitter.body.function.constant_bits(value) {
             let number = Literal::i16_suffixed(bits as i16);
             return quote!(#number);

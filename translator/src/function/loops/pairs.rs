@@ -9,6 +9,7 @@ use incarnate_bytecode::isa::Opcode;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use super::narrow::Narrow;
 use super::ranges::Ranges;
 use super::writer::Writer;
 
@@ -130,19 +131,20 @@ impl Writer<'_, '_, '_> {
     /// The loops that compute factors, by definitions in order, and the sums of their products. Each sum has a loop of its own where factors are
     /// computed with 16 bits: of one for all, LLVM makes wider vectors of parts of several factors. Where they are not, it makes no vectors of
     /// several loops.
-    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)], are_narrow: bool) -> TokenStream {
+    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)], narrow: &Narrow) -> TokenStream {
+        let are_narrow = !narrow.is_empty();
         let (mut arrays, mut loops, mut sums) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         let mut stores = TokenStream::new();
         for (at, (sum, factors)) in self.pairs.sums.iter().enumerate() {
             let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
             let ([a, b], [c, d]) = (factors.left, factors.right);
-            let [a, b, c, d] = [a, b, c, d].map(|factor| self.emitter.typed(factor));
+            let [a, b, c, d] = [a, b, c, d].map(|factor| self.narrow_operand(factor, narrow));
             // Pairs that are stored whole are moved as integers of 32 bits.
             let stored = quote! {
-                #left[lane][0] = #a as i16;
-                #left[lane][1] = #b as i16;
-                #right[lane][0] = #c as i16;
-                #right[lane][1] = #d as i16;
+                #left[lane][0] = #a;
+                #left[lane][1] = #b;
+                #right[lane][0] = #c;
+                #right[lane][1] = #d;
             };
             let array = quote!(let (mut #left, mut #right) = ([[0i16; 2]; L], [[0i16; 2]; L]););
             let sum = sums_of_lanes(&self.emitter.name(*sum));

@@ -400,7 +400,7 @@ impl Writer<'_, '_, '_> {
             }
         }
         if !self.pairs.is_empty() {
-            before.extend(self.sums_of_products(&factors, !narrow.is_empty()));
+            before.extend(self.sums_of_products(&factors, &narrow));
         }
         Ok((before, with_index(strips, within)))
     }
