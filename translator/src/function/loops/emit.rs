@@ -9,7 +9,7 @@ use super::super::emitter::{Emitter, lifetime_named};
 use super::super::{multiversion, shared};
 use super::forms::unsigned;
 use super::joined::Joined;
-use super::pairs::Pairs;
+use super::sums::Pairs;
 use super::writer::{Parameters, Prepared, Writer, count, mentions};
 
 impl Emitter<'_, '_> {

@@ -21,6 +21,7 @@ mod plans;
 mod ranges;
 mod remarks;
 mod strips;
+mod sums;
 mod variants;
 mod writer;
 

@@ -6,55 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use incarnate_bytecode::ir::nest::Schedule;
 use incarnate_bytecode::ir::{Block, Op, Value};
 use incarnate_bytecode::isa::Opcode;
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::narrow::Narrow;
 use super::ranges::Ranges;
+use super::sums::{Factors, Pairs, sums_of_lanes};
 use super::writer::Writer;
-
-/// The factors of a sum of two products.
-struct Factors {
-    left: [Value; 2],
-    right: [Value; 2],
-    /// What they are computed from, and they themselves.
-    before: BTreeSet<Value>,
-}
-
-/// The sums of two products of a strip, and what is computed before and after them.
-#[derive(Default)]
-pub(super) struct Pairs {
-    sums: BTreeMap<Value, Factors>,
-    /// What is stored, and what that is computed from, as far as it is computed from sums.
-    after: BTreeSet<Value>,
-}
-
-impl Pairs {
-    pub(super) fn is_empty(&self) -> bool {
-        self.sums.is_empty()
-    }
-
-    /// Whether an instruction with these results runs before the sums are computed.
-    pub(super) fn runs_before(&self, results: &[Value]) -> bool {
-        let is_before = |result: &Value| self.sums.values().any(|factors| factors.before.contains(result));
-        results.iter().any(is_before)
-    }
-
-    /// Whether an instruction with these results runs in the loop that stores: all do where there are no pairs.
-    pub(super) fn runs_after(&self, results: &[Value]) -> bool {
-        self.is_empty() || results.iter().any(|result| self.after.contains(result))
-    }
-
-    /// Whether an instruction computes a sum.
-    pub(super) fn is_sum(&self, result: Value) -> bool {
-        self.sums.contains_key(&result)
-    }
-}
-
-/// The array of the sums of the lanes, of which the name of a lane's sum is given.
-pub(super) fn sums_of_lanes(sum: &TokenStream) -> Ident {
-    format_ident!("sums_{}", sum.to_string())
-}
 
 impl Writer<'_, '_, '_> {
     /// Finds the sums of two products in an iteration of strips.

@@ -12,8 +12,8 @@ use quote::{format_ident, quote};
 use super::super::values::type_of;
 use super::joined::Loaded;
 use super::narrow::Narrow;
-use super::pairs::sums_of_lanes;
 use super::passed::Passed;
+use super::sums::sums_of_lanes;
 use super::writer::{Tile, Writer, count, element, grid, index, mentions};
 
 /// How the elements of strips are loaded.

@@ -10,7 +10,7 @@ use quote::{format_ident, quote};
 
 use super::super::emitter::Emitter;
 use super::joined::Joined;
-use super::pairs::Pairs;
+use super::sums::Pairs;
 
 /// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
