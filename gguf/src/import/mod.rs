@@ -43,6 +43,7 @@ mod open;
 mod product;
 mod projection;
 mod rotary;
+mod rounding;
 mod weight;
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
-use super::activations::{Quantized, lanes_of_pair};
 use super::blocks::{Block, LANES, PAIRS};
+use super::rounding::{Quantized, lanes_of_pair, quantized, rounded};
 use super::weight::Weight;
 
 /// The vectors of a call: one for each token.
@@ -65,11 +65,11 @@ pub(super) fn product(b: &mut Builder, rows: Rows, x: Value, weight: &Weight, ad
             b.expand_shape(y, &[vec![0, 1]], &constants(&[1, weight.rows]))
         }
         Rows::Few(count) => {
-            let x = weight.activations.rounded(b, rows.extent(), x, weight);
+            let x = rounded(b, rows.extent(), x, weight);
             product_of_few(b, count, x, weight, addend)
         }
         Rows::Many(_) => {
-            let x = weight.activations.rounded(b, rows.extent(), x, weight);
+            let x = rounded(b, rows.extent(), x, weight);
             product_of_many(b, rows, x, weight, addend)
         }
     }
@@ -149,7 +149,7 @@ enum Operand {
 
 impl Operand {
     fn of(b: &mut Builder, x: Value, weight: &Weight) -> Operand {
-        match weight.activations.quantized(b, x, weight) {
+        match quantized(b, x, weight) {
             Some(quantized) => Operand::Integers(quantized),
             None => {
                 let columns = split(weight);

@@ -1,0 +1,183 @@
+//! Vectors that are rounded before they are multiplied with quantised weights.
+
+use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, Iterator, Map, Value};
+
+use super::blocks::{LANES, PAIRS};
+use super::dispatch::Dispatch;
+use super::weight::Weight;
+
+/// Elements of blocks whose greatest absolute value is less are rounded to 0: their scales have no inverse in `f32`.
+const LEAST_MAXIMUM: f64 = 1e-30;
+
+/// A vector of integers with scales.
+pub(super) struct Quantized {
+    /// The integers, as `i16`: blocks, groups and lanes of a weight.
+    quanta: Value,
+    /// The scales of blocks.
+    scales: Value,
+    /// The sums of pairs of adjacent elements in all groups that have a scale in common. Where groups have scales of their own, as `i16`: blocks,
+    /// half of the scales, pairs, and two scales; otherwise as `f32`, times the scale: blocks and pairs.
+    sums: Value,
+}
+
+impl Quantized {
+    /// Reads an integer, as `i32`.
+    pub(super) fn quantum(&self, b: &mut Builder, block: Value, group: &[Value], lane: Value) -> Value {
+        let quantum = b.extract(self.quanta, &[&[block], group, &[lane]].concat());
+        b.extsi(quantum, Element::I32)
+    }
+
+    /// Reads the scale of a block.
+    pub(super) fn scale(&self, b: &mut Builder, block: Value) -> Value {
+        b.extract(self.scales, &[block])
+    }
+
+    /// Reads the sum of a pair of lanes of a block.
+    pub(super) fn sum(&self, b: &mut Builder, block: Value, pair: Value) -> Value {
+        b.extract(self.sums, &[block, pair])
+    }
+
+    /// Reads the sums of a pair of lanes for two scales of a block, as `i32`.
+    pub(super) fn sums_of_groups(&self, b: &mut Builder, [block, scales, pair]: [Value; 3]) -> [Value; 2] {
+        [0, 1].map(|index| {
+            let index = b.index(index);
+            let sum = b.extract(self.sums, &[block, scales, pair, index]);
+            b.extsi(sum, Element::I32)
+        })
+    }
+}
+
+/// The lanes of a pair.
+pub(super) fn lanes_of_pair(b: &mut Builder, pair: Value) -> [Value; 2] {
+    let (one, two) = (b.index(1), b.index(2));
+    let first = b.muli(pair, two);
+    [first, b.addi(first, one)]
+}
+
+/// The largest integer of vectors for a weight, if they are rounded.
+fn largest_for(weight: &Weight) -> Option<i64> {
+    weight.activations.largest().filter(|_| weight.format.is_quantized())
+}
+
+/// Rounds vectors `[rows, columns]` for a product with a weight, if they are.
+pub(super) fn rounded(b: &mut Builder, rows: Extent, x: Value, weight: &Weight) -> Value {
+    let Some(largest) = largest_for(weight) else { return x };
+    let length = weight.format.elements();
+    let extents = [rows, Extent::Constant(weight.columns / length), Extent::Constant(length)];
+    let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
+    let zero = b.float(0.0, Element::F32);
+    let initial = b.fill(zero, &extents[..2]);
+    let maps = [Map::identity(3), Map::of(3, &[0, 1])];
+    let iterators = [Iterator::Parallel, Iterator::Parallel, Iterator::Reduction];
+    let maxima = b.generic_single(&[x], initial, &maps, &iterators, greatest);
+    let empty = b.empty(&extents, Element::F32);
+    let maps = [Map::identity(3), Map::of(3, &[0, 1]), Map::identity(3)];
+    let rounded = b.generic_single(&[x, maxima], empty, &maps, &[Iterator::Parallel; 3], |b, x| {
+        let quantum = quantum(b, x[0], x[1], largest);
+        let scale = scale(b, x[1], largest);
+        let quantum = b.sitofp(quantum, Element::F32);
+        b.mulf(quantum, scale)
+    });
+    b.collapse_shape(rounded, &[vec![0], vec![1, 2]])
+}
+
+/// Rounds a vector for a product with a weight; `None` if that takes it as it is.
+pub(super) fn quantized(b: &mut Builder, x: Value, weight: &Weight) -> Option<Quantized> {
+    let largest = largest_for(weight)?;
+    let format = weight.format;
+    let blocks = constants(&[weight.columns / format.elements()]);
+    let elements = [&blocks[..], &constants(format.groups), &constants(&[LANES])].concat();
+    let rank = elements.len();
+    let x = b.expand_shape(x, &[(0..rank).collect()], &elements);
+    let mut dispatch = Dispatch::begin(b, weight.is_portable);
+    let zero = b.float(0.0, Element::F32);
+    let initial = b.fill(zero, &blocks);
+    let mut iterators = vec![Iterator::Reduction; rank];
+    iterators[0] = Iterator::Parallel;
+    let maps = [Map::identity(rank), Map::of(rank, &[0])];
+    let maxima = dispatch.generic(b, (&[x], initial), &maps, &iterators, greatest);
+    let empty = b.empty(&elements, Element::I16);
+    let maps = [Map::identity(rank), Map::of(rank, &[0]), Map::identity(rank)];
+    let iterators = vec![Iterator::Parallel; rank];
+    let quanta = dispatch.generic(b, (&[x, maxima], empty), &maps, &iterators, |b, x| {
+        let quantum = quantum(b, x[0], x[1], largest);
+        b.trunci(quantum, Element::I16)
+    });
+    let empty = b.empty(&blocks, Element::F32);
+    let maps = [Map::identity(1), Map::identity(1)];
+    let scales = dispatch.generic(b, (&[maxima], empty), &maps, &[Iterator::Parallel], |b, x| scale(b, x[0], largest));
+    let (sums, of_sums) = sums_of_pairs(b, &mut dispatch, (quanta, scales), weight);
+    let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, &blocks), (sums, &of_sums)]);
+    // The dimensions of groups but the last one become one.
+    let rank = of_sums.len();
+    let dimensions = [vec![0], (1..rank - 2).collect(), vec![rank - 2], vec![rank - 1]];
+    let sums = if format.has_scales_of_groups() { b.collapse_shape(sums, &dimensions) } else { sums };
+    Some(Quantized { quanta, scales, sums })
+}
+
+/// [`Quantized::sums`], with their extents.
+fn sums_of_pairs(
+    b: &mut Builder,
+    dispatch: &mut Dispatch,
+    (quanta, scales): (Value, Value),
+    weight: &Weight,
+) -> (Value, Vec<Extent>) {
+    let format = weight.format;
+    let of_groups = format.has_scales_of_groups();
+    let outer = format.groups.split_last().map(|(_, outer)| outer).unwrap_or_default();
+    // The dimensions of groups with a scale of their own. The last one is that of two scales.
+    let own = if format.shares_scales() { outer } else { format.groups };
+    let (middle, last) = own.split_last().map(|(last, middle)| (middle, vec![*last])).unwrap_or_default();
+    let extents = [&[weight.columns / format.elements()], middle, &[PAIRS], &last[..]].concat();
+    let (rank, extents) = (extents.len(), constants(&extents));
+    let empty = b.empty(&extents, if of_groups { Element::I16 } else { Element::F32 });
+    let maps = [Map::of(rank, &[0]), Map::identity(rank)];
+    let sums = dispatch.generic(b, (&[scales], empty), &maps, &vec![Iterator::Parallel; rank], |b, x| {
+        let at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
+        let (groups, pair) = at.split_at(1 + middle.len());
+        let group = [groups, pair.get(1..).unwrap_or_default()].concat();
+        let lanes = lanes_of_pair(b, pair.first().copied().unwrap_or(x[0]));
+        let shared = if format.shares_scales() { 2 } else { 0 };
+        let shared: Vec<Vec<Value>> =
+            if shared == 0 { vec![vec![]] } else { (0..shared).map(|index| vec![b.index(index)]).collect() };
+        let mut sum = b.int(0, Element::I32);
+        for (shared, lane) in shared.iter().flat_map(|shared| lanes.map(|lane| (shared, lane))) {
+            let quantum = b.extract(quanta, &[&group[..], shared, &[lane]].concat());
+            let quantum = b.extsi(quantum, Element::I32);
+            sum = b.addi(sum, quantum);
+        }
+        if of_groups {
+            return b.trunci(sum, Element::I16);
+        }
+        let sum = b.sitofp(sum, Element::F32);
+        b.mulf(sum, x[0])
+    });
+    (sums, extents)
+}
+
+fn constants(extents: &[i64]) -> Vec<Extent> {
+    extents.iter().copied().map(Extent::Constant).collect()
+}
+
+/// The body of a reduction to the greatest absolute value.
+fn greatest(b: &mut Builder, x: &[Value]) -> Value {
+    let absolute = b.absf(x[0]);
+    b.maximumf(x[1], absolute)
+}
+
+/// The scale of elements of which the greatest absolute value is given.
+fn scale(b: &mut Builder, maximum: Value, largest: i64) -> Value {
+    let inverse = b.float(1.0 / largest as f64, Element::F32);
+    b.mulf(maximum, inverse)
+}
+
+/// The integer of an element, as `i32`: the closest one to the element divided by the scale, of two the even one.
+fn quantum(b: &mut Builder, x: Value, maximum: Value, largest: i64) -> Value {
+    let [largest, zero, least] = [largest as f64, 0.0, LEAST_MAXIMUM].map(|number| b.float(number, Element::F32));
+    let factor = b.divf(largest, maximum);
+    let is_less = b.cmpf(FloatPredicate::OrderedLess, maximum, least);
+    let factor = b.select(is_less, zero, factor);
+    let scaled = b.mulf(x, factor);
+    let rounded = b.roundeven(scaled);
+    b.fptosi(rounded, Element::I32)
+}
