@@ -42,8 +42,8 @@ pub(super) struct CompilerArguments {
     /// The conversations that a language model holds at a time: 1 by default, and 4 for `serve`.
     #[arg(long, value_name = "N", help_heading = "Models")]
     slots: Option<u64>,
-    /// Round vectors before they are multiplied with quantised weights of a language model, to integers of 16 or 8 bits for each 32 elements:
-    /// i16 or i8, instead of f32. It writes faster then; llama.cpp rounds to 8 bits.
+    /// Round vectors before they are multiplied with quantised weights of a language model: to integers of 14 bits (i16) or 8 (i8), instead of
+    /// f32. It writes faster then; llama.cpp rounds to 8 bits.
     #[arg(long, value_name = "TYPE", default_value_t, help_heading = "Models")]
     activations: gguf::Activations,
     /// Compile the function for embeddings of a language model, too; `serve` does.

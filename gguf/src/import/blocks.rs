@@ -4,7 +4,7 @@
 //! a group is a vector. Dimensions of groups are such that the position of each byte is a sum of multiples of their indices. Source
 //! of the formats: `ggml-quants.c`, and `gguf.quants` of ggml's Python package.
 
-use incarnate_mlir::{Builder, Element, IntPredicate, Type, Value};
+use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Type, Value};
 
 use super::half::{float_of_bits, of_half};
 use crate::ElementType;
@@ -38,61 +38,32 @@ pub(super) struct Block {
     pub(super) is_portable: bool,
 }
 
-/// The parts of an element: it is `quantum * scale + minimum`, without the scale or the minimum where there is none.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
-    /// An `i32` of at most 8 bits with its sign; an `f32` where elements are no blocks.
-    pub(super) quantum: Value,
-    pub(super) scale: Option<Scale>,
-    pub(super) minimum: Option<Scale>,
+/// What quanta become elements by: an element is `quantum * scale + minimum`, without the scale or the minimum where there is none. Both are numbers
+/// of a block, as `f32`, times numbers of a group, as `i32` of at most 8 bits with their signs, where groups have such.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scales {
+    pub(super) scale: Option<Value>,
+    pub(super) minimum: Option<Value>,
 }
 
-/// A number of a block, times one of a group where groups have numbers of their own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
-    /// An `f32`.
-    pub(super) of_block: Value,
-    /// An `i32` of at most 8 bits with its sign.
-    pub(super) of_group: Option<Value>,
-}
-
-impl Scale {
-    /// The product, as `f32`.
-    pub(super) fn whole(self, b: &mut Builder) -> Value {
-        let Some(of_group) = self.of_group else { return self.of_block };
-        let of_group = b.sitofp(of_group, Element::F32);
-        b.mulf(self.of_block, of_group)
-    }
-}
-
-impl Parts {
-    fn plain(quantum: Value) -> Parts {
-        Parts { quantum, scale: None, minimum: None }
-    }
-
-    /// The quantum as `f32`.
-    pub(super) fn float_quantum(self, b: &mut Builder) -> Value {
-        if b.element_of(self.quantum).is_float() { self.quantum } else { b.sitofp(self.quantum, Element::F32) }
-    }
-
-    /// Computes the element.
-    pub(super) fn element(self, b: &mut Builder) -> Value {
-        let quantum = self.float_quantum(b);
-        let scaled = match self.scale {
-            Some(scale) => {
-                let scale = scale.whole(b);
-                b.mulf(quantum, scale)
+impl Scales {
+    /// The products of those of a block and those of a group.
+    pub(super) fn times(self, b: &mut Builder, of_group: Scales) -> Scales {
+        let mut product = |of_block: Option<Value>, of_group: Option<Value>| match (of_block, of_group) {
+            (Some(of_block), Some(of_group)) => {
+                let of_group = b.sitofp(of_group, Element::F32);
+                Some(b.mulf(of_block, of_group))
             }
-            None => quantum,
+            (of_block, _) => of_block,
         };
-        match self.minimum {
-            Some(minimum) => {
-                let minimum = minimum.whole(b);
-                b.addf(scaled, minimum)
-            }
-            None => scaled,
-        }
+        let scale = product(self.scale, of_group.scale);
+        Scales { scale, minimum: product(self.minimum, of_group.minimum) }
     }
+}
+
+/// A quantum as `f32`.
+pub(super) fn float_of(b: &mut Builder, quantum: Value) -> Value {
+    if b.element_of(quantum).is_float() { quantum } else { b.sitofp(quantum, Element::F32) }
 }
 
 impl Format {
@@ -140,49 +111,64 @@ impl Format {
         Type::tensor(&extents, element)
     }
 
-    /// Whether groups that differ in the last dimension have the same scale and minimum.
-    pub(super) fn shares_scales(self) -> bool {
+    /// How many groups of the last dimension have a scale and a minimum in common.
+    pub(super) fn groups_of_scale(self) -> i64 {
         use ElementType as E;
-        !matches!(self.element_type, E::F32 | E::F16 | E::Bf16 | E::Q2K | E::Q3K | E::Q6K)
+        let own = matches!(self.element_type, E::F32 | E::F16 | E::Bf16 | E::Q2K | E::Q3K | E::Q6K);
+        self.groups.last().copied().filter(|_| !own).unwrap_or(1)
     }
 
-    /// Computes the parts of an element; `group` has the indices of its group.
-    pub(super) fn parts(self, b: &mut Builder, block: &Block, group: &[Value], lane: Value) -> Parts {
+    /// The indices of each group of a block, in order.
+    pub(super) fn all_groups(self) -> Vec<Vec<Extent>> {
+        let count: i64 = self.groups.iter().product();
+        let indices = |ordinal: i64| {
+            let mut rest = ordinal;
+            let mut indices = Vec::new();
+            for extent in self.groups.iter().rev() {
+                indices.push(Extent::Constant(rest % extent));
+                rest /= extent;
+            }
+            indices.reverse();
+            indices
+        };
+        (0..count).map(indices).collect()
+    }
+
+    /// Computes an element; `group` has the indices of its group.
+    pub(super) fn element(self, b: &mut Builder, block: &Block, group: &[Extent], lane: Value) -> Value {
+        let quantum = self.quantum(b, block, group, lane);
+        let (of_block, of_group) = (self.scales_of_block(b, block), self.scales_of_group(b, block, group));
+        let Scales { scale, minimum } = of_block.times(b, of_group);
+        let quantum = float_of(b, quantum);
+        let scaled = scale.map_or(quantum, |scale| b.mulf(quantum, scale));
+        minimum.map_or(scaled, |minimum| b.addf(scaled, minimum))
+    }
+
+    /// Computes the quantum of an element: an `i32` of at most 8 bits with its sign; an `f32` where elements are no blocks.
+    pub(super) fn quantum(self, b: &mut Builder, block: &Block, group: &[Extent], lane: Value) -> Value {
         use ElementType as E;
         let mut r = Reader { b, block };
-        let g = |index: usize| group.get(index).copied().unwrap_or(lane);
+        let g = |index: usize| group.get(index).copied().unwrap_or(Extent::Value(lane));
         match self.element_type {
-            E::F32 => Parts::plain(r.stored(lane)),
+            E::F32 => r.stored(lane),
             E::F16 | E::Bf16 => {
                 let bits = r.stored(lane);
-                Parts::plain(float_of_bits(r.b, self.element_type, bits, block.is_portable))
+                float_of_bits(r.b, self.element_type, bits, block.is_portable)
             }
             E::Q4_0 => {
                 let q = r.nibble(2, g(0), lane);
-                let q = r.minus(q, 8);
-                r.scaled(q, 0)
+                r.minus(q, 8)
             }
-            E::Q4_1 => {
-                let q = r.nibble(4, g(0), lane);
-                r.scaled_and_shifted(q)
-            }
-            E::Q5_0 => {
-                let q = r.five_bits(2, 6, -16, (g(0), lane));
-                r.scaled(q, 0)
-            }
-            E::Q5_1 => {
-                let q = r.five_bits(4, 8, 0, (g(0), lane));
-                r.scaled_and_shifted(q)
-            }
+            E::Q4_1 => r.nibble(4, g(0), lane),
+            E::Q5_0 => r.five_bits(2, 6, -16, (g(0), lane)),
+            E::Q5_1 => r.five_bits(4, 8, 0, (g(0), lane)),
             E::Q8_0 => {
-                let byte = r.byte(2, &[(g(0), 16), (lane, 1)]);
-                let q = r.b.extsi(byte, Element::I32);
-                r.scaled(q, 0)
+                let byte = r.byte(2, &[(g(0), 16), (lane.into(), 1)]);
+                r.b.extsi(byte, Element::I32)
             }
             E::Iq4Nl => {
                 let q = r.nibble(2, g(0), lane);
-                let q = r.one_of(q, &IQ4_NL);
-                r.scaled(q, 0)
+                r.one_of(q, &IQ4_NL)
             }
             E::Mxfp4 => r.mxfp4(g(0), lane),
             E::Q2K => r.q2_k([g(0), g(1), g(2)], lane),
@@ -191,9 +177,61 @@ impl Format {
             E::Q5K => r.q5_k([g(0), g(1), g(2), g(3)], lane),
             E::Q6K => r.q6_k([g(0), g(1), g(2), g(3)], lane),
             // `Format::of` has returned none.
-            _ => Parts::plain(r.b.float(0.0, Element::F32)),
+            _ => r.b.float(0.0, Element::F32),
         }
     }
+
+    /// Computes the numbers of a block, as `f32`.
+    pub(super) fn scales_of_block(self, b: &mut Builder, block: &Block) -> Scales {
+        use ElementType as E;
+        let mut r = Reader { b, block };
+        let (scale, minimum) = match self.element_type {
+            E::Q4_0 | E::Q5_0 | E::Q8_0 | E::Iq4Nl => (Some(r.half(0)), None),
+            E::Q4_1 | E::Q5_1 => (Some(r.half(0)), Some(r.half(2))),
+            E::Mxfp4 => (Some(r.scale_of_mxfp4()), None),
+            E::Q2K => (Some(r.half(80)), Some(r.subtracted(82))),
+            E::Q3K => (Some(r.half(108)), None),
+            E::Q4K | E::Q5K => (Some(r.half(0)), Some(r.subtracted(2))),
+            E::Q6K => (Some(r.half(208)), None),
+            _ => (None, None),
+        };
+        Scales { scale, minimum }
+    }
+
+    /// Computes the numbers of a group, as `i32`.
+    pub(super) fn scales_of_group(self, b: &mut Builder, block: &Block, group: &[Extent]) -> Scales {
+        use ElementType as E;
+        let mut r = Reader { b, block };
+        let (scale, minimum) = match (self.element_type, group) {
+            (E::Q2K, &[n, s, p]) => {
+                let both = r.unsigned(0, &[(n, 8), (s, 2), (p, 1)]);
+                (Some(r.and(both, 15)), Some(r.right(both, 4)))
+            }
+            (E::Q3K, &[n, s1, s0, p]) => (Some(r.scale_of_q3_k([n, s1, s0, p])), None),
+            (E::Q4K | E::Q5K, &[high, low1, low0, ..]) => {
+                let [scale, minimum] = r.scales_of_32(high, [(low1, 2), (low0, 1)]);
+                (Some(scale), Some(minimum))
+            }
+            (E::Q6K, &[n, a, c, p]) => {
+                let scale = r.byte(192, &[(n, 8), (a, 4), (c, 2), (p, 1)]);
+                (Some(r.b.extsi(scale, Element::I32)), None)
+            }
+            _ => (None, None),
+        };
+        Scales { scale, minimum }
+    }
+}
+
+/// The indices of terms with their factors, and the sum of the constant terms.
+fn parted(terms: &[(Extent, i64)]) -> (Vec<(Value, i64)>, i64) {
+    let (mut values, mut sum) = (Vec::new(), 0);
+    for (index, factor) in terms {
+        match index {
+            Extent::Value(index) => values.push((*index, *factor)),
+            Extent::Constant(index) => sum += index * factor,
+        }
+    }
+    (values, sum)
 }
 
 /// Reads parts of a block.
@@ -210,18 +248,23 @@ impl Reader<'_> {
     }
 
     /// The byte at a constant and a sum of multiples of indices.
-    fn byte(&mut self, start: i64, terms: &[(Value, i64)]) -> Value {
-        let mut position = self.b.index(start);
-        for (index, factor) in terms {
-            let factor = self.b.index(*factor);
-            let term = self.b.muli(*index, factor);
+    fn byte(&mut self, start: i64, terms: &[(Extent, i64)]) -> Value {
+        let (values, constant) = parted(terms);
+        let mut position = self.b.index(start + constant);
+        for (index, factor) in values {
+            let term = if factor == 1 {
+                index
+            } else {
+                let factor = self.b.index(factor);
+                self.b.muli(index, factor)
+            };
             position = self.b.addi(position, term);
         }
         self.stored(position)
     }
 
     /// [`Reader::byte`] without a sign, as `i32`.
-    fn unsigned(&mut self, start: i64, terms: &[(Value, i64)]) -> Value {
+    fn unsigned(&mut self, start: i64, terms: &[(Extent, i64)]) -> Value {
         let byte = self.byte(start, terms);
         self.b.extui(byte, Element::I32)
     }
@@ -236,11 +279,17 @@ impl Reader<'_> {
     }
 
     fn left(&mut self, x: Value, bits: i64) -> Value {
+        if bits == 0 {
+            return x;
+        }
         let bits = self.int(bits);
         self.b.shli(x, bits)
     }
 
     fn right(&mut self, x: Value, bits: i64) -> Value {
+        if bits == 0 {
+            return x;
+        }
         let bits = self.int(bits);
         self.b.shrui(x, bits)
     }
@@ -251,27 +300,27 @@ impl Reader<'_> {
     }
 
     /// Shifts to the right by a sum of multiples of indices.
-    fn right_by(&mut self, x: Value, terms: &[(Value, i64)]) -> Value {
+    fn right_by(&mut self, x: Value, terms: &[(Extent, i64)]) -> Value {
+        if let (values, bits) = parted(terms)
+            && values.is_empty()
+        {
+            return self.right(x, bits);
+        }
         let bits = self.sum(terms);
         self.b.shrui(x, bits)
     }
 
     /// A sum of multiples of indices.
-    fn sum(&mut self, terms: &[(Value, i64)]) -> Value {
-        let mut sum = self.int(0);
-        for (index, factor) in terms {
-            let index = self.b.index_cast(*index, Element::I32);
-            let factor = self.int(*factor);
+    fn sum(&mut self, terms: &[(Extent, i64)]) -> Value {
+        let (values, constant) = parted(terms);
+        let mut sum = self.int(constant);
+        for (index, factor) in values {
+            let index = self.b.index_cast(index, Element::I32);
+            let factor = self.int(factor);
             let term = self.b.muli(index, factor);
             sum = self.b.addi(sum, term);
         }
         sum
-    }
-
-    /// Whether an index is 0.
-    fn is_zero(&mut self, index: Value) -> Value {
-        let zero = self.b.index(0);
-        self.b.cmpi(IntPredicate::Equal, index, zero)
     }
 
     /// The number of 16 bits at a position.
@@ -303,41 +352,22 @@ impl Reader<'_> {
         values.first().copied().unwrap_or(zero)
     }
 
-    /// `q` times the `f16` at a position.
-    fn scaled(&mut self, q: Value, scale: i64) -> Parts {
-        let scale = Scale { of_block: self.half(scale), of_group: None };
-        Parts { quantum: q, scale: Some(scale), minimum: None }
-    }
-
-    /// `q` times the first `f16`, and the second one added.
-    fn scaled_and_shifted(&mut self, q: Value) -> Parts {
-        let minimum = Scale { of_block: self.half(2), of_group: None };
-        Parts { minimum: Some(minimum), ..self.scaled(q, 0) }
-    }
-
-    /// `q` times the `f16` at a position and a number of the group.
-    fn scaled_by_group(&mut self, q: Value, scale: i64, of_group: Value) -> Parts {
-        let scale = Scale { of_block: self.half(scale), of_group: Some(of_group) };
-        Parts { quantum: q, scale: Some(scale), minimum: None }
-    }
-
-    /// The same, less the `f16` at another position times another number of the group.
-    fn less_by_group(&mut self, q: Value, at: [i64; 2], [scale, minimum]: [Value; 2]) -> Parts {
-        let of_block = self.half(at[1]);
-        let minimum = Scale { of_block: self.b.negf(of_block), of_group: Some(minimum) };
-        Parts { minimum: Some(minimum), ..self.scaled_by_group(q, at[0], scale) }
+    /// The `f16` at a position with the other sign, as it is subtracted.
+    fn subtracted(&mut self, start: i64) -> Value {
+        let half = self.half(start);
+        self.b.negf(half)
     }
 
     /// Four bits of a byte: the lower ones are the first group.
-    fn nibble(&mut self, start: i64, group: Value, lane: Value) -> Value {
-        let byte = self.unsigned(start, &[(lane, 1)]);
+    fn nibble(&mut self, start: i64, group: Extent, lane: Value) -> Value {
+        let byte = self.unsigned(start, &[(lane.into(), 1)]);
         let shifted = self.right_by(byte, &[(group, 4)]);
         self.and(shifted, 15)
     }
 
     /// Adds `set` where a bit of a number, at a sum of multiples of indices, is set, and `clear` where it is not. A vector of conditions and one
     /// addition take its place.
-    fn add_by_bit(&mut self, q: Value, (bits, at): (Value, &[(Value, i64)]), [clear, set]: [i64; 2]) -> Value {
+    fn add_by_bit(&mut self, q: Value, (bits, at): (Value, &[(Extent, i64)]), [clear, set]: [i64; 2]) -> Value {
         let position = self.sum(at);
         let (one, zero) = (self.int(1), self.int(0));
         let mask = self.b.shli(one, position);
@@ -349,7 +379,7 @@ impl Reader<'_> {
     }
 
     /// Four bits of a byte, and one of the 32 bits at `high`, of which the least value is `least`.
-    fn five_bits(&mut self, high: i64, start: i64, least: i64, (group, lane): (Value, Value)) -> Value {
+    fn five_bits(&mut self, high: i64, start: i64, least: i64, (group, lane): (Extent, Value)) -> Value {
         let low = self.nibble(start, group, lane);
         let mut bits = self.int(0);
         // A group's bits are 16 of the 32.
@@ -358,20 +388,26 @@ impl Reader<'_> {
             let byte = self.left(byte, shift);
             bits = self.b.ori(bits, byte);
         }
-        self.add_by_bit(low, (bits, &[(lane, 1)]), [least, least + 16])
+        self.add_by_bit(low, (bits, &[(lane.into(), 1)]), [least, least + 16])
     }
 
-    /// A scale of 8 bits, which are an exponent, and 4-bit floats with two bits of exponent.
-    fn mxfp4(&mut self, group: Value, lane: Value) -> Parts {
+    /// A scale of 8 bits, which are an exponent, halved: quanta are twice the values.
+    fn scale_of_mxfp4(&mut self) -> Value {
         let exponent = self.unsigned(0, &[]);
         let (bits, zero) = (self.left(exponent, 23), self.int(0));
         let smallest = self.int(1 << 22);
         let is_zero = self.b.cmpi(IntPredicate::Equal, exponent, zero);
         let bits = self.b.select(is_zero, smallest, bits);
-        let scale = self.b.bitcast(bits, Element::F32);
+        let (scale, half) = (self.b.bitcast(bits, Element::F32), self.b.float(0.5, Element::F32));
+        self.b.mulf(scale, half)
+    }
+
+    /// Twice a 4-bit float with two bits of exponent.
+    fn mxfp4(&mut self, group: Extent, lane: Value) -> Value {
+        let zero = self.int(0);
         let q = self.nibble(1, group, lane);
         let (magnitude, sign) = (self.and(q, 7), self.right(q, 3));
-        // Twice the value: 0, 1, 2, 3, 4, 6, 8, 12. Exponents above 0 shift by one less: 0, 1, 2.
+        // 0, 1, 2, 3, 4, 6, 8, 12. Exponents above 0 shift by one less: 0, 1, 2.
         let (exponent, fraction) = (self.right(magnitude, 1), self.and(magnitude, 1));
         let (upper, two) = (self.right(exponent, 1), self.int(2));
         let both = self.b.andi(upper, exponent);
@@ -382,23 +418,25 @@ impl Reader<'_> {
         let twice = self.b.select(is_small, fraction, normal);
         let negative = self.b.subi(zero, twice);
         let is_positive = self.b.cmpi(IntPredicate::Equal, sign, zero);
-        let twice = self.b.select(is_positive, twice, negative);
-        let half = self.b.float(0.5, Element::F32);
-        let scale = Scale { of_block: self.b.mulf(scale, half), of_group: None };
-        Parts { quantum: twice, scale: Some(scale), minimum: None }
+        self.b.select(is_positive, twice, negative)
     }
 
-    fn q2_k(&mut self, [n, s, p]: [Value; 3], lane: Value) -> Parts {
-        let scales = self.unsigned(0, &[(n, 8), (s, 2), (p, 1)]);
-        let (scale, minimum) = (self.and(scales, 15), self.right(scales, 4));
-        let byte = self.unsigned(16, &[(n, 32), (p, 16), (lane, 1)]);
+    fn q2_k(&mut self, [n, s, p]: [Extent; 3], lane: Value) -> Value {
+        let byte = self.unsigned(16, &[(n, 32), (p, 16), (lane.into(), 1)]);
         let q = self.right_by(byte, &[(s, 2)]);
-        let q = self.and(q, 3);
-        self.less_by_group(q, [80, 82], [scale, minimum])
+        self.and(q, 3)
     }
 
-    fn q3_k(&mut self, [n, s1, s0, p]: [Value; 4], lane: Value) -> Parts {
-        // Six bits of a scale: four of one byte, two of another.
+    fn q3_k(&mut self, [n, s1, s0, p]: [Extent; 4], lane: Value) -> Value {
+        let byte = self.unsigned(32, &[(n, 32), (p, 16), (lane.into(), 1)]);
+        let q = self.right_by(byte, &[(s1, 4), (s0, 2)]);
+        let q = self.and(q, 3);
+        let mask = self.unsigned(0, &[(p, 16), (lane.into(), 1)]);
+        self.add_by_bit(q, (mask, &[(n, 4), (s1, 2), (s0, 1)]), [-4, 0])
+    }
+
+    /// Six bits: four of one byte, two of another.
+    fn scale_of_q3_k(&mut self, [n, s1, s0, p]: [Extent; 4]) -> Value {
         let low = self.unsigned(96, &[(s1, 4), (s0, 2), (p, 1)]);
         let low = self.right_by(low, &[(n, 4)]);
         let low = self.and(low, 15);
@@ -407,62 +445,66 @@ impl Reader<'_> {
         let high = self.and(high, 3);
         let high = self.left(high, 4);
         let scale = self.b.ori(low, high);
-        let scale = self.minus(scale, 32);
-        let byte = self.unsigned(32, &[(n, 32), (p, 16), (lane, 1)]);
-        let q = self.right_by(byte, &[(s1, 4), (s0, 2)]);
-        let q = self.and(q, 3);
-        let mask = self.unsigned(0, &[(p, 16), (lane, 1)]);
-        let q = self.add_by_bit(q, (mask, &[(n, 4), (s1, 2), (s0, 1)]), [-4, 0]);
-        self.scaled_by_group(q, 108, scale)
+        self.minus(scale, 32)
     }
 
     /// The numbers of the scale and of the minimum of 32 elements, each six bits.
-    fn scales_of_32(&mut self, high: Value, low: [(Value, i64); 2]) -> [Value; 2] {
-        let is_first = self.is_zero(high);
-        let (first, second, third) = (self.unsigned(4, &low), self.unsigned(8, &low), self.unsigned(12, &low));
-        let joined = |r: &mut Self, four: Value, two: Value| {
-            let two = r.right(two, 6);
-            let two = r.left(two, 4);
-            r.b.ori(four, two)
-        };
-        let (scale, minimum) = (self.and(first, 63), self.and(second, 63));
-        let (four, upper) = (self.and(third, 15), self.right(third, 4));
-        let (later_scale, later_minimum) = (joined(self, four, first), joined(self, upper, second));
-        let scale = self.b.select(is_first, scale, later_scale);
-        let minimum = self.b.select(is_first, minimum, later_minimum);
-        [scale, minimum]
+    fn scales_of_32(&mut self, high: Extent, low: [(Extent, i64); 2]) -> [Value; 2] {
+        match high {
+            Extent::Constant(0) => self.first_scales(low),
+            Extent::Constant(_) => self.later_scales(low),
+            Extent::Value(high) => {
+                let zero = self.b.index(0);
+                let is_first = self.b.cmpi(IntPredicate::Equal, high, zero);
+                let (first, later) = (self.first_scales(low), self.later_scales(low));
+                [0, 1].map(|of| self.b.select(is_first, first[of], later[of]))
+            }
+        }
     }
 
-    fn q4_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
-        let of_group = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
-        let byte = self.unsigned(16, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
+    /// Those of the first half of a block.
+    fn first_scales(&mut self, at: [(Extent, i64); 2]) -> [Value; 2] {
+        [4, 8].map(|start| {
+            let byte = self.unsigned(start, &at);
+            self.and(byte, 63)
+        })
+    }
+
+    /// Those of the second half: four bits of one byte, two of another.
+    fn later_scales(&mut self, at: [(Extent, i64); 2]) -> [Value; 2] {
+        let third = self.unsigned(12, &at);
+        let four = [self.and(third, 15), self.right(third, 4)];
+        [0, 1].map(|of| {
+            let two = self.unsigned([4, 8][of], &at);
+            let two = self.right(two, 6);
+            let two = self.left(two, 4);
+            self.b.ori(four[of], two)
+        })
+    }
+
+    fn q4_k(&mut self, [high, low1, low0, p]: [Extent; 4], lane: Value) -> Value {
+        let byte = self.unsigned(16, &[(high, 64), (low1, 32), (p, 16), (lane.into(), 1)]);
+        let q = self.right_by(byte, &[(low0, 4)]);
+        self.and(q, 15)
+    }
+
+    fn q5_k(&mut self, [high, low1, low0, p]: [Extent; 4], lane: Value) -> Value {
+        let byte = self.unsigned(48, &[(high, 64), (low1, 32), (p, 16), (lane.into(), 1)]);
         let q = self.right_by(byte, &[(low0, 4)]);
         let q = self.and(q, 15);
-        self.less_by_group(q, [0, 2], of_group)
+        let bits = self.unsigned(16, &[(p, 16), (lane.into(), 1)]);
+        self.add_by_bit(q, (bits, &[(high, 4), (low1, 2), (low0, 1)]), [0, 16])
     }
 
-    fn q5_k(&mut self, [high, low1, low0, p]: [Value; 4], lane: Value) -> Parts {
-        let of_group = self.scales_of_32(high, [(low1, 2), (low0, 1)]);
-        let byte = self.unsigned(48, &[(high, 64), (low1, 32), (p, 16), (lane, 1)]);
-        let q = self.right_by(byte, &[(low0, 4)]);
-        let q = self.and(q, 15);
-        let bits = self.unsigned(16, &[(p, 16), (lane, 1)]);
-        let q = self.add_by_bit(q, (bits, &[(high, 4), (low1, 2), (low0, 1)]), [0, 16]);
-        self.less_by_group(q, [0, 2], of_group)
-    }
-
-    fn q6_k(&mut self, [n, a, c, p]: [Value; 4], lane: Value) -> Parts {
-        let scale = self.byte(192, &[(n, 8), (a, 4), (c, 2), (p, 1)]);
-        let scale = self.b.extsi(scale, Element::I32);
-        let low = self.unsigned(0, &[(n, 64), (c, 32), (p, 16), (lane, 1)]);
+    fn q6_k(&mut self, [n, a, c, p]: [Extent; 4], lane: Value) -> Value {
+        let low = self.unsigned(0, &[(n, 64), (c, 32), (p, 16), (lane.into(), 1)]);
         let low = self.right_by(low, &[(a, 4)]);
         let low = self.and(low, 15);
-        let high = self.unsigned(128, &[(n, 32), (p, 16), (lane, 1)]);
+        let high = self.unsigned(128, &[(n, 32), (p, 16), (lane.into(), 1)]);
         let high = self.right_by(high, &[(a, 4), (c, 2)]);
         let high = self.and(high, 3);
         let high = self.left(high, 4);
         let q = self.b.ori(low, high);
-        let q = self.minus(q, 32);
-        self.scaled_by_group(q, 208, scale)
+        self.minus(q, 32)
     }
 }

@@ -6,9 +6,9 @@
 
 use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
 
-use super::blocks::{Block, LANES, PAIRS};
+use super::blocks::{Block, LANES, PAIRS, Scales, float_of};
 use super::rounding::{Quantized, lanes_of_pair, quantized, rounded};
-use super::weight::Weight;
+use super::weight::{Weight, constants};
 
 /// The vectors of a call: one for each token.
 #[derive(Clone, Copy, Debug)]
@@ -35,23 +35,12 @@ impl Rows {
 /// Rows of weights whose elements a workgroup computes.
 const ROWS_OF_WORKGROUP: i64 = 64;
 
-/// Splits the columns of a weight: blocks, groups, lanes.
-fn split(weight: &Weight) -> Vec<i64> {
-    let mut extents = vec![weight.columns / weight.format.elements()];
-    extents.extend(weight.format.groups);
-    extents.push(LANES);
-    extents
-}
-
-fn constants(extents: &[i64]) -> Vec<Extent> {
-    extents.iter().map(|extent| Extent::Constant(*extent)).collect()
-}
-
-/// The dimensions of a loop nest whose last ones are those of [`split`].
+/// The dimensions of a loop nest whose last ones are those of [`Weight::split_groups`].
 fn element(b: &mut Builder, weight: &Weight, stored: Value, row: Value, first: usize) -> Value {
-    let groups: Vec<Value> = (0..weight.format.groups.len()).map(|index| b.iteration(first + 1 + index)).collect();
+    let groups: Vec<Extent> =
+        (0..weight.format.groups.len()).map(|index| b.iteration(first + 1 + index).into()).collect();
     let (block, lane) = (b.iteration(first), b.iteration(first + 1 + groups.len()));
-    weight.format.parts(b, &weight.block(stored, [row, block]), &groups, lane).element(b)
+    weight.format.element(b, &weight.block(stored, [row, block]), &groups, lane)
 }
 
 /// Multiplies vectors `[rows, columns]` with the rows of a weight: `[rows, rows of the weight]`. `addend` of the same shape is
@@ -134,14 +123,9 @@ pub(super) fn product_of_chosen(
     product_of_rows(b, x, weight, Some(chosen), addend)
 }
 
-/// How many groups of the last dimension share a scale, if several do.
-fn shared_groups(weight: &Weight) -> Option<i64> {
-    weight.format.groups.last().filter(|_| weight.format.shares_scales()).copied()
-}
-
 /// The vector of a product.
 enum Operand {
-    /// Elements as `f32`: blocks, groups and lanes.
+    /// Elements as `f32`: blocks, and their elements.
     Floats(Value),
     /// Integers with scales.
     Integers(Quantized),
@@ -152,8 +136,8 @@ impl Operand {
         match quantized(b, x, weight) {
             Some(quantized) => Operand::Integers(quantized),
             None => {
-                let columns = split(weight);
-                Operand::Floats(b.expand_shape(x, &[(0..columns.len()).collect()], &constants(&columns)))
+                let extents = constants(&weight.split_columns());
+                Operand::Floats(b.expand_shape(x, &[vec![0, 1]], &extents))
             }
         }
     }
@@ -206,51 +190,33 @@ fn product_of_rows(
     })
 }
 
-/// The indices of the groups of a block, in order: those of all dimensions, or of all but the last one. Loops over them would be run for
-/// what all groups have in common, and for what is constant.
-fn groups(b: &mut Builder, dimensions: &[i64]) -> Vec<Vec<Value>> {
-    let Some((last, outer)) = dimensions.split_last() else { return vec![vec![]] };
-    let outer = groups(b, outer);
-    let mut all = Vec::new();
-    for group in outer {
-        for index in 0..*last {
-            all.push([&group[..], &[b.index(index)]].concat());
-        }
-    }
-    all
-}
-
-/// The groups of a weight's block, of which those have a scale in common that are in one list.
-fn groups_by_scale(b: &mut Builder, weight: &Weight) -> Vec<Vec<Vec<Value>>> {
-    match (shared_groups(weight), weight.format.groups.split_last()) {
-        (Some(shared), Some((_, outer))) => {
-            let outer = groups(b, outer);
-            let last: Vec<Value> = (0..shared).map(|index| b.index(index)).collect();
-            outer.iter().map(|group| last.iter().map(|index| [&group[..], &[*index]].concat()).collect()).collect()
-        }
-        _ => groups(b, weight.format.groups).into_iter().map(|group| vec![group]).collect(),
-    }
-}
-
-/// Adds the products of a lane of a block and those of a vector, group by group. Quanta of groups that share a scale are multiplied first,
-/// and their sum with the scale.
+/// Adds the products of a lane of a block and those of a vector, group by group: loops over groups would repeat what all of them have in common.
+/// Quanta of groups that share a scale are multiplied first, and their sum with the scale.
 fn add_products(b: &mut Builder, weight: &Weight, (block, x): (&Block, Value), lane: Value, mut sum: Value) -> Value {
     let [_, at] = block.at;
-    for groups in groups_by_scale(b, weight) {
-        let (mut products, mut all, mut parts) = (None, None, None);
+    let of_block = weight.format.scales_of_block(b, block);
+    let mut first = 0;
+    for groups in weight.format.all_groups().chunks(weight.format.groups_of_scale() as usize) {
+        let (mut products, mut all) = (None, None);
         for group in groups {
-            let part = weight.format.parts(b, block, &group, lane);
-            let x = b.extract(x, &[&[at], &group[..], &[lane]].concat());
-            let factor = if shared_groups(weight).is_some() { part.float_quantum(b) } else { part.element(b) };
+            let element = at_lane(b, first, lane);
+            let x = b.extract(x, &[at, element]);
+            let factor = if groups.len() > 1 {
+                let quantum = weight.format.quantum(b, block, group, lane);
+                float_of(b, quantum)
+            } else {
+                weight.format.element(b, block, group, lane)
+            };
             let product = b.mulf(factor, x);
             products = Some(products.map_or(product, |products| b.addf(products, product)));
             all = Some(all.map_or(x, |all| b.addf(all, x)));
-            parts = Some(part);
+            first += LANES;
         }
-        let (Some(mut products), Some(all), Some(parts)) = (products, all, parts) else { return sum };
-        if shared_groups(weight).is_some() {
-            let (scale, minimum) = (parts.scale.map(|scale| scale.whole(b)), parts.minimum.map(|scale| scale.whole(b)));
-            products = scaled(b, [products, all], scale, minimum);
+        let ([group, ..], Some(mut products), Some(all)) = (groups, products, all) else { return sum };
+        if groups.len() > 1 {
+            let of_group = weight.format.scales_of_group(b, block, group);
+            let scales = of_block.times(b, of_group);
+            products = scaled(b, [products, all], scales);
         }
         sum = b.addf(sum, products);
     }
@@ -258,7 +224,7 @@ fn add_products(b: &mut Builder, weight: &Weight, (block, x): (&Block, Value), l
 }
 
 /// The product of a sum of quanta's products with the scale, and that of a sum of elements with the minimum.
-fn scaled(b: &mut Builder, [products, all]: [Value; 2], scale: Option<Value>, minimum: Option<Value>) -> Value {
+fn scaled(b: &mut Builder, [products, all]: [Value; 2], Scales { scale, minimum }: Scales) -> Value {
     let scaled = scale.map_or(products, |scale| b.mulf(products, scale));
     match minimum {
         Some(minimum) => {
@@ -280,30 +246,32 @@ fn add_products_of_integers(
 ) -> Value {
     let [_, at] = block.at;
     let lanes = lanes_of_pair(b, pair);
-    let (mut products, mut minima, mut last) = (Vec::new(), Vec::new(), None);
-    for groups in groups_by_scale(b, weight) {
+    let (mut products, mut minima, mut first) = (Vec::new(), Vec::new(), 0);
+    for groups in weight.format.all_groups().chunks(weight.format.groups_of_scale() as usize) {
         let mut of_scale = Vec::new();
-        for group in &groups {
-            let [first, second] = lanes.map(|lane| {
-                let part = weight.format.parts(b, block, group, lane);
-                let x = x.quantum(b, at, group, lane);
-                last = Some(part);
-                b.muli(part.quantum, x)
+        for group in groups {
+            let [one, other] = lanes.map(|lane| {
+                let quantum = weight.format.quantum(b, block, group, lane);
+                let element = at_lane(b, first, lane);
+                let x = x.quantum(b, at, element);
+                b.muli(quantum, x)
             });
-            of_scale.push(b.addi(first, second));
+            of_scale.push(b.addi(one, other));
+            first += LANES;
         }
-        let Some(of_scale) = sum_of(b, of_scale) else { return sum };
-        let scale = last.and_then(|part| part.scale).and_then(|scale| scale.of_group);
-        products.push(scale.map_or(of_scale, |scale| b.muli(of_scale, scale)));
-        minima.extend(last.and_then(|part| part.minimum).and_then(|minimum| minimum.of_group));
+        let ([group, ..], Some(of_scale)) = (groups, sum_of(b, of_scale)) else { return sum };
+        let of_group = weight.format.scales_of_group(b, block, group);
+        products.push(of_group.scale.map_or(of_scale, |scale| b.muli(of_scale, scale)));
+        minima.extend(of_group.minimum);
     }
-    let (Some(products), Some(part)) = (sum_of(b, products), last) else { return sum };
+    let Some(products) = sum_of(b, products) else { return sum };
     let scale_of_x = x.scale(b, at);
     let products = b.sitofp(products, Element::F32);
-    let scale = part.scale.map_or(scale_of_x, |scale| b.mulf(scale.of_block, scale_of_x));
-    let (all, minimum) = match part.minimum {
+    let of_block = weight.format.scales_of_block(b, block);
+    let scale = of_block.scale.map_or(scale_of_x, |scale| b.mulf(scale, scale_of_x));
+    let (all, minimum) = match of_block.minimum {
         None => (products, None),
-        Some(minimum) if minimum.of_group.is_none() => (x.sum(b, at, pair), Some(minimum.of_block)),
+        Some(minimum) if minima.is_empty() => (x.sum(b, at, pair), Some(minimum)),
         Some(minimum) => {
             let mut sums = Vec::new();
             for (index, minima) in minima.chunks_exact(2).enumerate() {
@@ -313,11 +281,17 @@ fn add_products_of_integers(
                 sums.push(b.addi(first, second));
             }
             let sum = sum_of(b, sums).unwrap_or(pair);
-            (b.sitofp(sum, Element::F32), Some(b.mulf(minimum.of_block, scale_of_x)))
+            (b.sitofp(sum, Element::F32), Some(b.mulf(minimum, scale_of_x)))
         }
     };
-    let scaled = scaled(b, [products, all], Some(scale), minimum);
+    let scaled = scaled(b, [products, all], Scales { scale: Some(scale), minimum });
     b.addf(sum, scaled)
+}
+
+/// The position of the element of a lane, from the first one of its group on.
+fn at_lane(b: &mut Builder, first: i64, lane: Value) -> Value {
+    let first = b.index(first);
+    b.addi(first, lane)
 }
 
 /// The sum of integers, as a tree: chains of products and sums would become other instructions.
@@ -333,11 +307,11 @@ fn sum_of(b: &mut Builder, mut values: Vec<Value>) -> Option<Value> {
 /// rows. Elements are computed whole, as all vectors share them.
 fn product_of_few(b: &mut Builder, vectors: i64, x: Value, weight: &Weight, addend: Option<Value>) -> Value {
     let stored = weight.load(b);
-    let columns = split(weight);
+    let columns = weight.split_groups();
     let mut extents = constants(&[vectors]);
     extents.extend(constants(&columns));
     let x = b.expand_shape(x, &[vec![0], (1..extents.len()).collect()], &extents);
-    let shared = shared_groups(weight);
+    let shared = Some(weight.format.groups_of_scale()).filter(|count| *count > 1);
     // The loops over blocks and groups end before that over lanes, which is the last one.
     let lanes = columns.len() - usize::from(shared.is_some()) + 1;
     let zero = b.float(0.0, Element::F32);
@@ -361,7 +335,8 @@ fn product_of_few(b: &mut Builder, vectors: i64, x: Value, weight: &Weight, adde
             for index in 0..shared.unwrap_or(1) {
                 let mut groups = groups.to_vec();
                 groups.extend(shared.map(|_| b.index(index)));
-                let element = weight.format.parts(b, &block_of_weight, &groups, lane).element(b);
+                let group: Vec<Extent> = groups.iter().copied().map(Extent::Value).collect();
+                let element = weight.format.element(b, &block_of_weight, &group, lane);
                 let position: Vec<Value> = [vector, *block].iter().chain(&groups).chain([&lane]).copied().collect();
                 let x = b.extract(x, &position);
                 let product = b.mulf(element, x);
@@ -396,7 +371,7 @@ pub(super) fn multiply_add(b: &mut Builder, x: &[Value]) -> Value {
 /// Computes all elements of a weight, in a dispatch of its own: `[rows, columns]`.
 fn elements(b: &mut Builder, weight: &Weight) -> Value {
     let stored = weight.load(b);
-    let columns = split(weight);
+    let columns = weight.split_groups();
     let extents: Vec<i64> = core::iter::once(weight.rows).chain(columns).collect();
     let mut sizes = vec![0; extents.len()];
     sizes[0] = ROWS_OF_WORKGROUP;
@@ -421,7 +396,7 @@ fn elements(b: &mut Builder, weight: &Weight) -> Value {
 /// Reads rows of a weight, by tokens `[rows] i32`, times a factor: `[rows, columns]`. A token that is none reads the last row.
 pub(super) fn embedding(b: &mut Builder, rows: Rows, tokens: Value, weight: &Weight, factor: f64) -> Value {
     let stored = weight.load(b);
-    let columns = split(weight);
+    let columns = weight.split_groups();
     let mut extents = vec![rows.extent()];
     extents.extend(constants(&columns));
     let empty = b.empty(&extents, Element::F32);

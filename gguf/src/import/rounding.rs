@@ -4,14 +4,14 @@ use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, Iterator, Map, Va
 
 use super::blocks::{LANES, PAIRS};
 use super::dispatch::Dispatch;
-use super::weight::Weight;
+use super::weight::{Weight, constants};
 
 /// Elements of blocks whose greatest absolute value is less are rounded to 0: their scales have no inverse in `f32`.
 const LEAST_MAXIMUM: f64 = 1e-30;
 
 /// A vector of integers with scales.
 pub(super) struct Quantized {
-    /// The integers, as `i16`: blocks, groups and lanes of a weight.
+    /// The integers, as `i16`: blocks of a weight, and their elements.
     quanta: Value,
     /// The scales of blocks.
     scales: Value,
@@ -21,10 +21,9 @@ pub(super) struct Quantized {
 }
 
 impl Quantized {
-    /// Reads an integer, as `i32`.
-    pub(super) fn quantum(&self, b: &mut Builder, block: Value, group: &[Value], lane: Value) -> Value {
-        let quantum = b.extract(self.quanta, &[&[block], group, &[lane]].concat());
-        b.extsi(quantum, Element::I32)
+    /// Reads the integer of an element of a block, as `i32`.
+    pub(super) fn quantum(&self, b: &mut Builder, block: Value, element: Value) -> Value {
+        quantum_at(b, self.quanta, block, element)
     }
 
     /// Reads the scale of a block.
@@ -47,6 +46,11 @@ impl Quantized {
     }
 }
 
+fn quantum_at(b: &mut Builder, quanta: Value, block: Value, element: Value) -> Value {
+    let quantum = b.extract(quanta, &[block, element]);
+    b.extsi(quantum, Element::I32)
+}
+
 /// The lanes of a pair.
 pub(super) fn lanes_of_pair(b: &mut Builder, pair: Value) -> [Value; 2] {
     let (one, two) = (b.index(1), b.index(2));
@@ -62,8 +66,8 @@ fn largest_for(weight: &Weight) -> Option<i64> {
 /// Rounds vectors `[rows, columns]` for a product with a weight, if they are.
 pub(super) fn rounded(b: &mut Builder, rows: Extent, x: Value, weight: &Weight) -> Value {
     let Some(largest) = largest_for(weight) else { return x };
-    let length = weight.format.elements();
-    let extents = [rows, Extent::Constant(weight.columns / length), Extent::Constant(length)];
+    let [blocks, length] = weight.split_columns().map(Extent::Constant);
+    let extents = [rows, blocks, length];
     let x = b.expand_shape(x, &[vec![0], vec![1, 2]], &extents);
     let zero = b.float(0.0, Element::F32);
     let initial = b.fill(zero, &extents[..2]);
@@ -84,34 +88,25 @@ pub(super) fn rounded(b: &mut Builder, rows: Extent, x: Value, weight: &Weight) 
 /// Rounds a vector for a product with a weight; `None` if that takes it as it is.
 pub(super) fn quantized(b: &mut Builder, x: Value, weight: &Weight) -> Option<Quantized> {
     let largest = largest_for(weight)?;
-    let format = weight.format;
-    let blocks = constants(&[weight.columns / format.elements()]);
-    let elements = [&blocks[..], &constants(format.groups), &constants(&[LANES])].concat();
-    let rank = elements.len();
-    let x = b.expand_shape(x, &[(0..rank).collect()], &elements);
+    let elements = weight.split_columns().map(Extent::Constant);
+    let blocks = &elements[..1];
+    let x = b.expand_shape(x, &[vec![0, 1]], &elements);
     let mut dispatch = Dispatch::begin(b, weight.is_portable);
     let zero = b.float(0.0, Element::F32);
-    let initial = b.fill(zero, &blocks);
-    let mut iterators = vec![Iterator::Reduction; rank];
-    iterators[0] = Iterator::Parallel;
-    let maps = [Map::identity(rank), Map::of(rank, &[0])];
-    let maxima = dispatch.generic(b, (&[x], initial), &maps, &iterators, greatest);
+    let initial = b.fill(zero, blocks);
+    let maps = [Map::identity(2), Map::of(2, &[0])];
+    let maxima = dispatch.generic(b, (&[x], initial), &maps, &[Iterator::Parallel, Iterator::Reduction], greatest);
     let empty = b.empty(&elements, Element::I16);
-    let maps = [Map::identity(rank), Map::of(rank, &[0]), Map::identity(rank)];
-    let iterators = vec![Iterator::Parallel; rank];
-    let quanta = dispatch.generic(b, (&[x, maxima], empty), &maps, &iterators, |b, x| {
+    let maps = [Map::identity(2), Map::of(2, &[0]), Map::identity(2)];
+    let quanta = dispatch.generic(b, (&[x, maxima], empty), &maps, &[Iterator::Parallel; 2], |b, x| {
         let quantum = quantum(b, x[0], x[1], largest);
         b.trunci(quantum, Element::I16)
     });
-    let empty = b.empty(&blocks, Element::F32);
+    let empty = b.empty(blocks, Element::F32);
     let maps = [Map::identity(1), Map::identity(1)];
     let scales = dispatch.generic(b, (&[maxima], empty), &maps, &[Iterator::Parallel], |b, x| scale(b, x[0], largest));
     let (sums, of_sums) = sums_of_pairs(b, &mut dispatch, (quanta, scales), weight);
-    let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, &blocks), (sums, &of_sums)]);
-    // The dimensions of groups but the last one become one.
-    let rank = of_sums.len();
-    let dimensions = [vec![0], (1..rank - 2).collect(), vec![rank - 2], vec![rank - 1]];
-    let sums = if format.has_scales_of_groups() { b.collapse_shape(sums, &dimensions) } else { sums };
+    let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, blocks), (sums, &of_sums)]);
     Some(Quantized { quanta, scales, sums })
 }
 
@@ -122,28 +117,31 @@ fn sums_of_pairs(
     (quanta, scales): (Value, Value),
     weight: &Weight,
 ) -> (Value, Vec<Extent>) {
-    let format = weight.format;
-    let of_groups = format.has_scales_of_groups();
-    let outer = format.groups.split_last().map(|(_, outer)| outer).unwrap_or_default();
-    // The dimensions of groups with a scale of their own. The last one is that of two scales.
-    let own = if format.shares_scales() { outer } else { format.groups };
-    let (middle, last) = own.split_last().map(|(last, middle)| (middle, vec![*last])).unwrap_or_default();
-    let extents = [&[weight.columns / format.elements()], middle, &[PAIRS], &last[..]].concat();
-    let (rank, extents) = (extents.len(), constants(&extents));
-    let empty = b.empty(&extents, if of_groups { Element::I16 } else { Element::F32 });
+    let [blocks, length] = weight.split_columns();
+    let of_groups = weight.format.has_scales_of_groups();
+    let groups = weight.format.groups_of_scale();
+    let of_scale = groups * LANES;
+    let (extents, element) = match of_groups {
+        true => (constants(&[blocks, length / of_scale / 2, PAIRS, 2]), Element::I16),
+        false => (constants(&[blocks, PAIRS]), Element::F32),
+    };
+    let empty = b.empty(&extents, element);
+    let rank = extents.len();
     let maps = [Map::of(rank, &[0]), Map::identity(rank)];
     let sums = dispatch.generic(b, (&[scales], empty), &maps, &vec![Iterator::Parallel; rank], |b, x| {
-        let at: Vec<Value> = (0..rank).map(|dimension| b.iteration(dimension)).collect();
-        let (groups, pair) = at.split_at(1 + middle.len());
-        let group = [groups, pair.get(1..).unwrap_or_default()].concat();
-        let lanes = lanes_of_pair(b, pair.first().copied().unwrap_or(x[0]));
-        let shared = if format.shares_scales() { 2 } else { 0 };
-        let shared: Vec<Vec<Value>> =
-            if shared == 0 { vec![vec![]] } else { (0..shared).map(|index| vec![b.index(index)]).collect() };
+        let (block, pair) = (b.iteration(0), b.iteration(if of_groups { 2 } else { 1 }));
+        let [mut first, _] = lanes_of_pair(b, pair);
+        // The first element of the scale's first group.
+        for (dimension, distance) in [(1, 2 * of_scale), (3, of_scale)].into_iter().filter(|_| of_groups) {
+            let (index, distance) = (b.iteration(dimension), b.index(distance));
+            let start = b.muli(index, distance);
+            first = b.addi(first, start);
+        }
         let mut sum = b.int(0, Element::I32);
-        for (shared, lane) in shared.iter().flat_map(|shared| lanes.map(|lane| (shared, lane))) {
-            let quantum = b.extract(quanta, &[&group[..], shared, &[lane]].concat());
-            let quantum = b.extsi(quantum, Element::I32);
+        for offset in (0..groups).flat_map(|group| [group * LANES, group * LANES + 1]) {
+            let offset = b.index(offset);
+            let element = b.addi(first, offset);
+            let quantum = quantum_at(b, quanta, block, element);
             sum = b.addi(sum, quantum);
         }
         if of_groups {
@@ -153,10 +151,6 @@ fn sums_of_pairs(
         b.mulf(sum, x[0])
     });
     (sums, extents)
-}
-
-fn constants(extents: &[i64]) -> Vec<Extent> {
-    extents.iter().copied().map(Extent::Constant).collect()
 }
 
 /// The body of a reduction to the greatest absolute value.

@@ -6,7 +6,7 @@ use incarnate_bytecode::{Error, Result};
 use incarnate_mlir::{Builder, Element, Extent, Type, Value};
 
 use super::activations::Activations;
-use super::blocks::{Block, Format};
+use super::blocks::{Block, Format, LANES};
 use super::checkpoint::{Checkpoint, ExpertOrder, Stored};
 use super::config::Config;
 use super::half::float_of_bits;
@@ -148,6 +148,18 @@ impl Weight {
         })
     }
 
+    /// The columns as blocks and their elements.
+    pub(super) fn split_columns(&self) -> [i64; 2] {
+        let length = self.format.elements();
+        [self.columns / length, length]
+    }
+
+    /// The columns as blocks, groups and lanes.
+    pub(super) fn split_groups(&self) -> Vec<i64> {
+        let [blocks, _] = self.split_columns();
+        [&[blocks], self.format.groups, &[LANES]].concat()
+    }
+
     /// Returns a block of the stored matrix.
     pub(super) fn block(&self, stored: Value, at: [Value; 2]) -> Block {
         Block { stored, at, is_portable: self.is_portable }
@@ -174,6 +186,11 @@ impl Weight {
         let elements = b.collapse_shape(stored, &dimensions);
         b.expand_shape(elements, &dimensions, &extents)
     }
+}
+
+/// Extents that are known.
+pub(super) fn constants(extents: &[i64]) -> Vec<Extent> {
+    extents.iter().copied().map(Extent::Constant).collect()
 }
 
 /// A vector, whose elements are read as `f32`.
