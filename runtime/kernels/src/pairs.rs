@@ -77,29 +77,22 @@ fn multiply_four(left: &[[i16; 2]; 4], right: &[[i16; 2]; 4]) -> [i32; 4] {
     core::array::from_fn(|lane| multiply(left[lane], right[lane]))
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 #[inline(always)]
 fn multiply_four(left: &[[i16; 2]; 4], right: &[[i16; 2]; 4]) -> [i32; 4] {
-    use core::arch::x86_64::{__m128i, _mm_madd_epi16};
+    #[cfg(target_arch = "wasm32")]
+    use core::arch::wasm32::{i32x4_dot_i16x8 as multiply, v128 as Vector};
+    #[cfg(target_arch = "x86_64")]
+    use core::arch::x86_64::{__m128i as Vector, _mm_madd_epi16 as multiply};
     use core::mem::transmute;
 
-    // SAFETY: the program is compiled for SSE2. The types are integers of 128 bits in all.
+    // SAFETY: the program is compiled for the instruction. The types are integers of 128 bits in all.
     unsafe {
-        let (left, right) = (transmute::<[[i16; 2]; 4], __m128i>(*left), transmute::<[[i16; 2]; 4], __m128i>(*right));
-        transmute::<__m128i, [i32; 4]>(_mm_madd_epi16(left, right))
-    }
-}
-
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
-fn multiply_four(left: &[[i16; 2]; 4], right: &[[i16; 2]; 4]) -> [i32; 4] {
-    use core::arch::wasm32::{i32x4_dot_i16x8, v128};
-    use core::mem::transmute;
-
-    // SAFETY: the types are integers of 128 bits in all.
-    unsafe {
-        let (left, right) = (transmute::<[[i16; 2]; 4], v128>(*left), transmute::<[[i16; 2]; 4], v128>(*right));
-        transmute::<v128, [i32; 4]>(i32x4_dot_i16x8(left, right))
+        let (left, right) = (transmute::<[[i16; 2]; 4], Vector>(*left), transmute::<[[i16; 2]; 4], Vector>(*right));
+        transmute::<Vector, [i32; 4]>(multiply(left, right))
     }
 }
 
