@@ -28,19 +28,21 @@ impl Writer<'_, '_, '_> {
             return Pairs::default();
         }
         let function = self.emitter.body.function;
-        let is_before = |result: &Value| sums.values().any(|factors: &Factors| factors.before.contains(result));
+        let factors = sums.values().flat_map(|factors| factors.all()).collect();
+        let before = self.computed_from(&instructions, factors, &BTreeMap::new());
         // Factors that are computed from sums, or from what is stored, need further loops.
         let is_stored = |(block, position): &(Block, usize)| {
             let access = self.nest.access(*block, *position);
             let results = &self.nest.instruction(function, *block, *position).results;
-            access.is_some_and(|access| strips.stores.contains(&access.view)) && results.iter().any(is_before)
+            access.is_some_and(|access| strips.stores.contains(&access.view))
+                && results.iter().any(|result| before.contains(result))
         };
-        if sums.keys().any(is_before) || instructions.iter().any(is_stored) {
+        if sums.keys().any(|sum| before.contains(sum)) || instructions.iter().any(is_stored) {
             return Pairs::default();
         }
         let stored = instructions.iter().filter_map(|(block, position)| self.nest.access(*block, *position)?.stored);
         let after = self.computed_from(&instructions, stored.collect(), &sums);
-        Pairs { sums, after }
+        Pairs { sums, before, after }
     }
 
     /// The sums of two products of 16-bit integers.
@@ -55,11 +57,9 @@ impl Writer<'_, '_, '_> {
                 (Opcode::MulI32, [left, right]) => _ = products.insert(*result, (*left, *right)),
                 (Opcode::FmaI32, [left, right, product]) => {
                     let Some((other_left, other_right)) = products.get(product) else { continue };
-                    let (left, right) = ([*left, *other_left], [*right, *other_right]);
-                    let all: BTreeSet<Value> = left.into_iter().chain(right).collect();
-                    if all.iter().all(|factor| ranges.is_i16(function, *factor)) {
-                        let before = self.computed_from(instructions, all, &BTreeMap::new());
-                        sums.insert(*result, Factors { left, right, before });
+                    let factors = Factors { left: [*left, *other_left], right: [*right, *other_right] };
+                    if factors.all().all(|factor| ranges.is_i16(function, factor)) {
+                        sums.insert(*result, factors);
                     }
                 }
                 _ => {}
@@ -89,7 +89,12 @@ impl Writer<'_, '_, '_> {
     /// The loops that compute factors, by definitions in order, and the sums of their products. Each sum has a loop of its own where factors are
     /// computed with 16 bits: of one for all, LLVM makes wider vectors of parts of several factors. Where they are not, it makes no vectors of
     /// several loops.
-    pub(super) fn sums_of_products(&self, definitions: &[(Value, TokenStream)], narrow: &Narrow) -> TokenStream {
+    pub(super) fn sums_of_products(
+        &self,
+        instructions: &[(Block, usize)],
+        definitions: &[(Value, TokenStream)],
+        narrow: &Narrow,
+    ) -> TokenStream {
         let are_narrow = !narrow.is_empty();
         let (mut arrays, mut loops, mut sums) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         let mut stores = TokenStream::new();
@@ -108,7 +113,8 @@ impl Writer<'_, '_, '_> {
             let sum = sums_of_lanes(&self.emitter.name(*sum));
             let product = quote!(let #sum = products.multiply_pairs(&#left, &#right););
             if are_narrow {
-                let own = definitions.iter().filter(|(value, _)| factors.before.contains(value));
+                let before = self.computed_from(instructions, factors.all().collect(), &BTreeMap::new());
+                let own = definitions.iter().filter(|(value, _)| before.contains(value));
                 let own = own.map(|(_, definition)| definition);
                 loops.extend(quote!(#array for lane in 0..L { #(#own)* #stored } #product));
             } else {

@@ -369,10 +369,11 @@ impl Writer<'_, '_, '_> {
         let narrow = match self.pairs.is_empty() {
             true => Narrow::new(),
             false => {
-                self.narrowed(&instructions, |value| self.pairs.runs_before(&[value]) && plan.varying.contains(&value))
+                let is_factor = |value| self.pairs.runs_before(&[value]) && plan.varying.contains(&value);
+                self.narrowed(&instructions, tile, is_factor)
             }
         };
-        for (block, position) in instructions {
+        for (block, position) in instructions.iter().copied() {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
             if self.is_of_copy(plan, &inst.results, is_stored) != is_of_copy {
@@ -386,8 +387,8 @@ impl Writer<'_, '_, '_> {
             if let [result] = inst.results[..]
                 && self.pairs.runs_before(&[result])
             {
-                let definition = self.narrow_definition(inst, &narrow, |view| tile.element(view));
-                factors.push((result, with_index(strips, definition.unwrap_or_else(|| tokens.clone()))));
+                let definition = narrow.get(&result).unwrap_or(&tokens).clone();
+                factors.push((result, with_index(strips, definition)));
             }
             match inst.results[..] {
                 [sum] if self.pairs.is_sum(sum) => {
@@ -400,7 +401,7 @@ impl Writer<'_, '_, '_> {
             }
         }
         if !self.pairs.is_empty() {
-            before.extend(self.sums_of_products(&factors, &narrow));
+            before.extend(self.sums_of_products(&instructions, &factors, &narrow));
         }
         Ok((before, with_index(strips, within)))
     }

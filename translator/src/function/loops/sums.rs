@@ -7,17 +7,24 @@ use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 
 /// The factors of a sum of two products.
+#[derive(Clone, Copy)]
 pub(super) struct Factors {
     pub(super) left: [Value; 2],
     pub(super) right: [Value; 2],
-    /// What they are computed from, and they themselves.
-    pub(super) before: BTreeSet<Value>,
+}
+
+impl Factors {
+    pub(super) fn all(self) -> impl Iterator<Item = Value> {
+        self.left.into_iter().chain(self.right)
+    }
 }
 
 /// The sums of two products of a strip, and what is computed before and after them.
 #[derive(Default)]
 pub(super) struct Pairs {
     pub(super) sums: BTreeMap<Value, Factors>,
+    /// What the factors are computed from, and they themselves.
+    pub(super) before: BTreeSet<Value>,
     /// What is stored, and what that is computed from, as far as it is computed from sums.
     pub(super) after: BTreeSet<Value>,
 }
@@ -29,8 +36,7 @@ impl Pairs {
 
     /// Whether an instruction with these results runs before the sums are computed.
     pub(super) fn runs_before(&self, results: &[Value]) -> bool {
-        let is_before = |result: &Value| self.sums.values().any(|factors| factors.before.contains(result));
-        results.iter().any(is_before)
+        results.iter().any(|result| self.before.contains(result))
     }
 
     /// Whether an instruction with these results runs in the loop that stores: all do where there are no pairs.

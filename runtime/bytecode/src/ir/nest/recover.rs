@@ -22,10 +22,11 @@ mod test;
 use form::Form;
 use split::{Digits, Split};
 
-/// Bounds of what is tried; nests of real programs are far below.
+/// Bounds of what is tried; nests of real programs are below. Those of a block of quantised weights have up to some eighty views.
 const MAX_LOOPS: usize = 16;
 const MAX_ITEMS: usize = 4000;
 const MAX_VIEWS: usize = 128;
+
 /// All nests of a function.
 pub(super) fn nests(function: &Function) -> Nests {
     let graph = Graph::of(function);
