@@ -4,7 +4,7 @@
 //! Programs are compiled for the baseline of their target by default. [`multiversioned`] compiles further variants of code that
 //! consists of inlined functions and closures. All variants compute the same results, bit for bit: those of `vm::semantics`.
 
-pub use crate::vm::kernels::pairs::PairProducts;
+pub use crate::vm::kernels::products::IntegerProducts;
 pub use crate::vm::kernels::proof::of_program;
 pub use incarnate_bytecode::target_features::{X86_64_V2, X86_64_V3, X86_64_V4};
 
@@ -21,10 +21,10 @@ pub const LANES: usize = if cfg!(target_feature = "avx512f") {
 pub trait Multiversion {
     /// The result.
     type Output;
-    /// Runs the code. `LANES` is [`LANES`] for the variant's target features, and `products` multiplies pairs with them.
+    /// Runs the code. `LANES` is [`LANES`] for the variant's target features, and `products` multiplies integers with them.
     ///
     /// The implementation, and every function that it calls and that is to be multiversioned, must be `#[inline(always)]`.
-    fn run<const LANES: usize>(self, products: impl PairProducts) -> Self::Output;
+    fn run<const LANES: usize>(self, products: impl IntegerProducts) -> Self::Output;
 }
 
 /// Runs the best variant of the code that this processor supports, among those for `TARGET_FEATURES` and the program's own
@@ -118,7 +118,7 @@ mod tests {
         type Output = (u32, usize);
 
         #[inline(always)]
-        fn run<const LANES: usize>(self, _: impl PairProducts) -> (u32, usize) {
+        fn run<const LANES: usize>(self, _: impl IntegerProducts) -> (u32, usize) {
             (self.0.iter().sum(), LANES)
         }
     }

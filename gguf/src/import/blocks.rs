@@ -12,8 +12,8 @@ use crate::ElementType;
 /// Elements of a group.
 pub(super) const LANES: i64 = 16;
 
-/// Pairs of adjacent elements of a group.
-pub(super) const PAIRS: i64 = LANES / 2;
+/// Lanes of products of integers, each of several adjacent elements.
+pub(super) const INTEGER_LANES: i64 = LANES / 2;
 
 /// A format of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,12 @@ impl Format {
     /// Whether groups have scales of their own.
     pub(super) fn has_scales_of_groups(self) -> bool {
         self.groups.len() > 1
+    }
+
+    /// Whether elements are sums with a minimum.
+    pub(super) fn has_minima(self) -> bool {
+        use ElementType as E;
+        matches!(self.element_type, E::Q4_1 | E::Q5_1 | E::Q2K | E::Q4K | E::Q5K)
     }
 
     /// The type of a stored matrix.
@@ -365,9 +371,18 @@ impl Reader<'_> {
         self.and(shifted, 15)
     }
 
-    /// Adds `set` where a bit of a number, at a sum of multiples of indices, is set, and `clear` where it is not. A vector of conditions and one
-    /// addition take its place.
+    /// Adds `set` where a bit of a number, at a sum of multiples of indices, is set, and `clear` where it is not; `set - clear` is a power of two. A
+    /// bit at a constant is moved to where it is added, which vectors of bytes do; otherwise a vector of conditions and one addition take its place.
     fn add_by_bit(&mut self, q: Value, (bits, at): (Value, &[(Extent, i64)]), [clear, set]: [i64; 2]) -> Value {
+        if let (indices, position) = parted(at)
+            && indices.is_empty()
+        {
+            let bit = self.right(bits, position);
+            let bit = self.and(bit, 1);
+            let bit = self.left(bit, (set - clear).trailing_zeros().into());
+            let sum = self.b.addi(q, bit);
+            return if clear == 0 { sum } else { self.minus(sum, -clear) };
+        }
         let position = self.sum(at);
         let (one, zero) = (self.int(1), self.int(0));
         let mask = self.b.shli(one, position);

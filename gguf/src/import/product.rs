@@ -4,10 +4,10 @@
 //! are congruent, and the lanes are added at last: so the loop over lanes is a vector. A product with many vectors computes all
 //! elements of the weights first, and is an ordinary product of matrices then.
 
-use incarnate_mlir::{Builder, Element, Extent, Iterator, Map, Value};
+use incarnate_mlir::{Builder, Element, Extent, IntPredicate, Iterator, Map, Value};
 
-use super::blocks::{Block, LANES, PAIRS, Scales, float_of};
-use super::rounding::{Quantized, lanes_of_pair, quantized, rounded};
+use super::blocks::{Block, Format, INTEGER_LANES, LANES, Scales, float_of};
+use super::rounding::{Quantized, elements_of_lane, first_of_lane, quantized, rounded};
 use super::weight::{Weight, constants};
 
 /// The vectors of a call: one for each token.
@@ -146,7 +146,7 @@ impl Operand {
     fn sums(&self) -> i64 {
         match self {
             Operand::Floats(_) => LANES,
-            Operand::Integers(_) => PAIRS,
+            Operand::Integers(_) => INTEGER_LANES,
         }
     }
 }
@@ -235,34 +235,39 @@ fn scaled(b: &mut Builder, [products, all]: [Value; 2], Scales { scale, minimum 
     }
 }
 
-/// [`add_products`] of a pair of lanes and integers, which are added within the block. Integers of 16 bits are multiplied pair by pair, as
-/// processors have an instruction for that.
+/// [`add_products`] of a lane of integers, which are added within the block. Processors have instructions for products of a few adjacent
+/// integers.
 fn add_products_of_integers(
     b: &mut Builder,
     weight: &Weight,
     (block, x): (&Block, &Quantized),
-    pair: Value,
+    lane: Value,
     sum: Value,
 ) -> Value {
     let [_, at] = block.at;
-    let lanes = lanes_of_pair(b, pair);
+    let of_lane = elements_of_lane(weight);
+    let group_length = of_lane * INTEGER_LANES;
+    let groups_of_scale = weight.format.groups_of_scale().max(group_length / LANES);
+    let first_of_lane = first_of_lane(b, weight, lane);
     let (mut products, mut minima, mut first) = (Vec::new(), Vec::new(), 0);
-    for groups in weight.format.all_groups().chunks(weight.format.groups_of_scale() as usize) {
+    for groups in weight.format.all_groups().chunks(groups_of_scale as usize) {
         let mut of_scale = Vec::new();
-        for group in groups {
-            let [one, other] = lanes.map(|lane| {
-                let quantum = weight.format.quantum(b, block, group, lane);
-                let element = at_lane(b, first, lane);
+        for group in groups.iter().step_by((group_length / LANES) as usize) {
+            let mut of_group = Vec::new();
+            for element in 0..of_lane {
+                let element = at_lane(b, element, first_of_lane);
+                let quantum = weight.format.quantum(b, block, group, element);
+                let element = at_lane(b, first, element);
                 let x = x.quantum(b, at, element);
-                b.muli(quantum, x)
-            });
-            of_scale.push(b.addi(one, other));
-            first += LANES;
+                of_group.push(b.muli(quantum, x));
+            }
+            of_scale.extend(of_group.into_iter().reduce(|sum, product| b.addi(sum, product)));
+            first += group_length;
         }
-        let ([group, ..], Some(of_scale)) = (groups, sum_of(b, of_scale)) else { return sum };
-        let of_group = weight.format.scales_of_group(b, block, group);
-        products.push(of_group.scale.map_or(of_scale, |scale| b.muli(of_scale, scale)));
-        minima.extend(of_group.minimum);
+        let Some(of_scale) = sum_of(b, of_scale) else { return sum };
+        let of_groups = scales_of_lane(b, weight.format, block, groups, lane);
+        products.push(of_groups.scale.map_or(of_scale, |scale| b.muli(of_scale, scale)));
+        minima.extend(of_groups.minimum);
     }
     let Some(products) = sum_of(b, products) else { return sum };
     let scale_of_x = x.scale(b, at);
@@ -271,21 +276,33 @@ fn add_products_of_integers(
     let scale = of_block.scale.map_or(scale_of_x, |scale| b.mulf(scale, scale_of_x));
     let (all, minimum) = match of_block.minimum {
         None => (products, None),
-        Some(minimum) if minima.is_empty() => (x.sum(b, at, pair), Some(minimum)),
+        Some(minimum) if minima.is_empty() => (x.sum(b, at, lane), Some(minimum)),
         Some(minimum) => {
             let mut sums = Vec::new();
             for (index, minima) in minima.chunks_exact(2).enumerate() {
                 let index = b.index(index as i64);
-                let all = x.sums_of_groups(b, [at, index, pair]);
+                let all = x.sums_of_groups(b, [at, index, lane]);
                 let [first, second] = [0, 1].map(|group| b.muli(minima[group], all[group]));
                 sums.push(b.addi(first, second));
             }
-            let sum = sum_of(b, sums).unwrap_or(pair);
+            let sum = sum_of(b, sums).unwrap_or(lane);
             (b.sitofp(sum, Element::F32), Some(b.mulf(minimum, scale_of_x)))
         }
     };
     let scaled = scaled(b, [products, all], Scales { scale: Some(scale), minimum });
     b.addf(sum, scaled)
+}
+
+/// The numbers that the products of a lane are multiplied with: those of the first half of the lanes are the first group's where two groups are
+/// multiplied at once.
+fn scales_of_lane(b: &mut Builder, format: Format, block: &Block, groups: &[Vec<Extent>], lane: Value) -> Scales {
+    let [group, others @ ..] = groups else { return Scales::default() };
+    let of_first = format.scales_of_group(b, block, group);
+    let Some(other) = others.first().filter(|_| format.groups_of_scale() == 1) else { return of_first };
+    let (of_other, half) = (format.scales_of_group(b, block, other), b.index(INTEGER_LANES / 2));
+    let is_first = b.cmpi(IntPredicate::UnsignedLess, lane, half);
+    let mut chosen = |first: Option<Value>, other: Option<Value>| Some(b.select(is_first, first?, other?));
+    Scales { scale: chosen(of_first.scale, of_other.scale), minimum: chosen(of_first.minimum, of_other.minimum) }
 }
 
 /// The position of the element of a lane, from the first one of its group on.

@@ -2,7 +2,8 @@
 
 use incarnate_mlir::{Builder, Element, Extent, FloatPredicate, Iterator, Map, Value};
 
-use super::blocks::{LANES, PAIRS};
+use super::activations::Activations;
+use super::blocks::{INTEGER_LANES, LANES};
 use super::dispatch::Dispatch;
 use super::weight::{Weight, constants};
 
@@ -11,12 +12,12 @@ const LEAST_MAXIMUM: f64 = 1e-30;
 
 /// A vector of integers with scales.
 pub(super) struct Quantized {
-    /// The integers, as `i16`: blocks of a weight, and their elements.
+    /// The integers, as `i8` or `i16`: blocks of a weight, and their elements.
     quanta: Value,
     /// The scales of blocks.
     scales: Value,
-    /// The sums of pairs of adjacent elements in all groups that have a scale in common. Where groups have scales of their own, as `i16`: blocks,
-    /// half of the scales, pairs, and two scales; otherwise as `f32`, times the scale: blocks and pairs.
+    /// The sums of a lane's elements for all products that have a scale in common. Where groups have scales of their own, as `i16`: blocks,
+    /// half of the scales, lanes, and two scales; otherwise as `f32`, times the scale: blocks and lanes.
     sums: Value,
 }
 
@@ -31,16 +32,16 @@ impl Quantized {
         b.extract(self.scales, &[block])
     }
 
-    /// Reads the sum of a pair of lanes of a block.
-    pub(super) fn sum(&self, b: &mut Builder, block: Value, pair: Value) -> Value {
-        b.extract(self.sums, &[block, pair])
+    /// Reads the sum of a lane of a block.
+    pub(super) fn sum(&self, b: &mut Builder, block: Value, lane: Value) -> Value {
+        b.extract(self.sums, &[block, lane])
     }
 
-    /// Reads the sums of a pair of lanes for two scales of a block, as `i32`.
-    pub(super) fn sums_of_groups(&self, b: &mut Builder, [block, scales, pair]: [Value; 3]) -> [Value; 2] {
+    /// Reads the sums of a lane for two scales of a block, as `i32`.
+    pub(super) fn sums_of_groups(&self, b: &mut Builder, [block, scales, lane]: [Value; 3]) -> [Value; 2] {
         [0, 1].map(|index| {
             let index = b.index(index);
-            let sum = b.extract(self.sums, &[block, scales, pair, index]);
+            let sum = b.extract(self.sums, &[block, scales, lane, index]);
             b.extsi(sum, Element::I32)
         })
     }
@@ -51,11 +52,19 @@ fn quantum_at(b: &mut Builder, quanta: Value, block: Value, element: Value) -> V
     b.extsi(quantum, Element::I32)
 }
 
-/// The lanes of a pair.
-pub(super) fn lanes_of_pair(b: &mut Builder, pair: Value) -> [Value; 2] {
-    let (one, two) = (b.index(1), b.index(2));
-    let first = b.muli(pair, two);
-    [first, b.addi(first, one)]
+/// How many adjacent elements a lane of integers multiplies: four bytes, or two integers of 16 bits. Processors have an instruction for each.
+///
+/// Four are those of rows of 32 elements, whose quanta must be in as many adjacent bytes. The minima of such a row must be the same.
+pub(super) fn elements_of_lane(weight: &Weight) -> i64 {
+    let format = weight.format;
+    let has_rows = format.has_scales_of_groups() && (format.groups_of_scale() > 1 || !format.has_minima());
+    if weight.activations == Activations::I8 && has_rows { 4 } else { 2 }
+}
+
+/// The first element of a lane in a group.
+pub(super) fn first_of_lane(b: &mut Builder, weight: &Weight, lane: Value) -> Value {
+    let count = b.index(elements_of_lane(weight));
+    b.muli(lane, count)
 }
 
 /// The largest integer of vectors for a weight, if they are rounded.
@@ -96,22 +105,23 @@ pub(super) fn quantized(b: &mut Builder, x: Value, weight: &Weight) -> Option<Qu
     let initial = b.fill(zero, blocks);
     let maps = [Map::identity(2), Map::of(2, &[0])];
     let maxima = dispatch.generic(b, (&[x], initial), &maps, &[Iterator::Parallel, Iterator::Reduction], greatest);
-    let empty = b.empty(&elements, Element::I16);
+    let element = if elements_of_lane(weight) == 4 { Element::I8 } else { Element::I16 };
+    let empty = b.empty(&elements, element);
     let maps = [Map::identity(2), Map::of(2, &[0]), Map::identity(2)];
     let quanta = dispatch.generic(b, (&[x, maxima], empty), &maps, &[Iterator::Parallel; 2], |b, x| {
         let quantum = quantum(b, x[0], x[1], largest);
-        b.trunci(quantum, Element::I16)
+        b.trunci(quantum, element)
     });
     let empty = b.empty(blocks, Element::F32);
     let maps = [Map::identity(1), Map::identity(1)];
     let scales = dispatch.generic(b, (&[maxima], empty), &maps, &[Iterator::Parallel], |b, x| scale(b, x[0], largest));
-    let (sums, of_sums) = sums_of_pairs(b, &mut dispatch, (quanta, scales), weight);
+    let (sums, of_sums) = sums_of_lanes(b, &mut dispatch, (quanta, scales), weight);
     let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, blocks), (sums, &of_sums)]);
     Some(Quantized { quanta, scales, sums })
 }
 
 /// [`Quantized::sums`], with their extents.
-fn sums_of_pairs(
+fn sums_of_lanes(
     b: &mut Builder,
     dispatch: &mut Dispatch,
     (quanta, scales): (Value, Value),
@@ -119,18 +129,19 @@ fn sums_of_pairs(
 ) -> (Value, Vec<Extent>) {
     let [blocks, length] = weight.split_columns();
     let of_groups = weight.format.has_scales_of_groups();
-    let groups = weight.format.groups_of_scale();
-    let of_scale = groups * LANES;
+    let of_lane = elements_of_lane(weight);
+    let group = of_lane * INTEGER_LANES;
+    let of_scale = group.max(weight.format.groups_of_scale() * LANES);
     let (extents, element) = match of_groups {
-        true => (constants(&[blocks, length / of_scale / 2, PAIRS, 2]), Element::I16),
-        false => (constants(&[blocks, PAIRS]), Element::F32),
+        true => (constants(&[blocks, length / of_scale / 2, INTEGER_LANES, 2]), Element::I16),
+        false => (constants(&[blocks, INTEGER_LANES]), Element::F32),
     };
     let empty = b.empty(&extents, element);
     let rank = extents.len();
     let maps = [Map::of(rank, &[0]), Map::identity(rank)];
     let sums = dispatch.generic(b, (&[scales], empty), &maps, &vec![Iterator::Parallel; rank], |b, x| {
-        let (block, pair) = (b.iteration(0), b.iteration(if of_groups { 2 } else { 1 }));
-        let [mut first, _] = lanes_of_pair(b, pair);
+        let (block, lane) = (b.iteration(0), b.iteration(if of_groups { 2 } else { 1 }));
+        let mut first = first_of_lane(b, weight, lane);
         // The first element of the scale's first group.
         for (dimension, distance) in [(1, 2 * of_scale), (3, of_scale)].into_iter().filter(|_| of_groups) {
             let (index, distance) = (b.iteration(dimension), b.index(distance));
@@ -138,7 +149,7 @@ fn sums_of_pairs(
             first = b.addi(first, start);
         }
         let mut sum = b.int(0, Element::I32);
-        for offset in (0..groups).flat_map(|group| [group * LANES, group * LANES + 1]) {
+        for offset in (0..of_scale).step_by(group as usize).flat_map(|group| group..group + of_lane) {
             let offset = b.index(offset);
             let element = b.addi(first, offset);
             let quantum = quantum_at(b, quanta, block, element);

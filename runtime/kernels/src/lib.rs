@@ -16,8 +16,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod contraction;
-pub mod pairs;
 pub mod peak;
+pub mod products;
 pub mod proof;
 
 pub use contraction::{Loop, Operand, Operation};

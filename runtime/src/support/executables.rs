@@ -44,7 +44,7 @@ impl<K: MultiversionedKernel> processor::Multiversion for Call<'_, '_, K> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn run<const LANES: usize>(self, _: impl processor::PairProducts) -> Result<()> {
+    fn run<const LANES: usize>(self, _: impl processor::IntegerProducts) -> Result<()> {
         K::run::<LANES>(self.state, self.stack, self.workgroups)
     }
 }

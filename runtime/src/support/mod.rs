@@ -117,7 +117,7 @@ pub use crate::vm::{
 pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
-pub use crate::processor::{LANES, Multiversion, PairProducts, multiversioned, of_program};
+pub use crate::processor::{IntegerProducts, LANES, Multiversion, multiversioned, of_program};
 pub use crate::{accumulator, contract, elements_of, gather_of, include_constants, strips};
 pub use call::{Elements, Pack, PassedNumbers, arguments, no_export, results, step};
 #[cfg(feature = "std")]

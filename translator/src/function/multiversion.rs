@@ -88,7 +88,7 @@ impl Multiversioned<'_> {
             impl support::Multiversion for Body #elided {
                 type Output = Result<#result>;
                 #[inline(always)]
-                fn run<const LANES: usize>(self, _: impl support::PairProducts) -> Result<#result> {
+                fn run<const LANES: usize>(self, _: impl support::IntegerProducts) -> Result<#result> {
                     let Body(#(#patterns),*) = self;
                     #body
                 }

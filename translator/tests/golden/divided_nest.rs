@@ -35,7 +35,7 @@ pub fn bias(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
         impl support::Multiversion for Iterations<'_> {
             type Output = ();
             #[inline(always)]
-            fn run<const LANES: usize>(self, _: impl support::PairProducts) {
+            fn run<const LANES: usize>(self, _: impl support::IntegerProducts) {
                 let Iterations(
                     grid0,
                     grid1,

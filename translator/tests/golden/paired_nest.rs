@@ -1,7 +1,7 @@
 impl support::Multiversion for Iterations<'_> {
         type Output = ();
         #[inline(always)]
-        fn run<const LANES: usize>(self, products: impl support::PairProducts) {
+        fn run<const LANES: usize>(self, products: impl support::IntegerProducts) {
             let Iterations(grid0, grid2, grid4) = self;
             let count0: usize = 31;
             let count2: usize = 6;
@@ -21,7 +21,7 @@ impl support::Multiversion for Iterations<'_> {
                 grid4: &support::GridMut<'_, f32, 2>,
                 count2: usize,
                 i0: usize,
-                products: impl support::PairProducts,
+                products: impl support::IntegerProducts,
                 first: usize,
                 step: usize,
             ) {

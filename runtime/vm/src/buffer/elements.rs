@@ -236,37 +236,38 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         lanes
     }
 
-    /// Returns the elements of an iteration of the last loop and of the next one, for an iteration and the following ones of another loop. Pairs
-    /// whose elements are all adjacent are loaded as vectors.
+    /// Returns the elements of some adjacent iterations of the last loop, for an iteration and the following ones of another loop. Tuples whose
+    /// elements are all adjacent are loaded as vectors.
     ///
     /// # Panics
     /// Where a loop has no such iterations.
     #[inline(always)]
     #[must_use]
-    pub fn pairs<const L: usize>(&self, iteration: [usize; D], along: usize) -> [[T; 2]; L] {
+    pub fn tuples<const N: usize, const L: usize>(&self, iteration: [usize; D], along: usize) -> [[T; N]; L] {
         let last = D - 1;
-        if along == last || self.loops[last].0 < 2 || iteration[last] > self.loops[last].0 - 2 {
+        if N == 0 || along == last || self.loops[last].0 < N || iteration[last] > self.loops[last].0 - N {
             no_such_iteration();
         }
         let first = self.lane(iteration, along, L);
         let (stride, within) = (self.loops[along].1, self.loops[last].1);
-        if stride == 2 && within == 1 {
+        if stride == N as i64 && within == 1 {
             // SAFETY: `lane` checked that the iterations exist; their elements are adjacent by their strides.
-            return unsafe { load(first.cast::<[[T; 2]; L]>()) };
+            return unsafe { load(first.cast::<[[T; N]; L]>()) };
         }
         // SAFETY: as below; there is a first lane.
-        let mut pairs = [[unsafe { load(first) }; 2]; L];
+        let mut tuples = [[unsafe { load(first) }; N]; L];
         let mut lane = 0;
         while lane < L {
-            // SAFETY: `lane` checked that the iteration exists, and `Memory::region_of` that its elements are within the buffer.
-            unsafe {
-                let element = first.offset(stride.wrapping_mul(lane as i64) as isize);
-                pairs[lane][0] = load(element);
-                pairs[lane][1] = load(element.offset(within as isize));
+            let mut at = 0;
+            while at < N {
+                let offset = stride.wrapping_mul(lane as i64).wrapping_add(within.wrapping_mul(at as i64));
+                // SAFETY: `lane` checked that the iterations exist, and `Memory::region_of` that their elements are within the buffer.
+                tuples[lane][at] = unsafe { load(first.offset(offset as isize)) };
+                at += 1;
             }
             lane += 1;
         }
-        pairs
+        tuples
     }
 
     /// Returns the address of the element of the first of `count` iterations.

@@ -18,19 +18,19 @@ pub(super) struct Joined {
     members: BTreeMap<usize, (usize, i64)>,
     /// By view of the first elements of a grid: how far the last ones are from them.
     lengths: BTreeMap<usize, i64>,
-    /// By view of the second elements of pairs: that of the first ones. Lanes load them together.
-    pairs: BTreeMap<usize, usize>,
+    /// By view: the tuple of adjacent elements that lanes load together.
+    tuples: BTreeMap<usize, Tuple>,
 }
 
-/// How a lane loads the elements of a view.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loaded {
-    /// For itself.
-    Alone,
-    /// As the first ones of pairs.
-    First,
-    /// As the second ones of pairs, of which the first ones are those of a view.
-    Second(usize),
+/// The elements of a view among those that a lane loads together.
+#[derive(Clone, Copy)]
+pub(super) struct Tuple {
+    /// The view of the first elements.
+    pub(super) first: usize,
+    /// The position of the view's elements.
+    pub(super) at: usize,
+    /// How many elements a tuple has.
+    pub(super) count: usize,
 }
 
 impl Joined {
@@ -51,17 +51,13 @@ impl Joined {
         Some(quote!(#offset))
     }
 
-    /// How lanes load the elements of a view.
-    pub(super) fn loaded(&self, view: usize) -> Loaded {
-        match self.pairs.get(&view) {
-            Some(first) => Loaded::Second(*first),
-            None if self.pairs.values().any(|first| *first == view) => Loaded::First,
-            None => Loaded::Alone,
-        }
+    /// The tuple of a view whose elements are not loaded for themselves.
+    pub(super) fn tuple_of(&self, view: usize) -> Option<Tuple> {
+        self.tuples.get(&view).copied()
     }
 
-    /// Joins views of the same buffer, whose places are given, if there are several. Those of every second element become pairs.
-    fn join(&mut self, mut views: Vec<(i64, usize)>, are_pairs: bool) {
+    /// Joins views of the same buffer, whose places are given, if there are several. As many as their stride become tuples, if they are adjacent.
+    fn join(&mut self, mut views: Vec<(i64, usize)>, stride: i64) {
         views.sort_unstable();
         views.dedup_by_key(|(at, _)| *at);
         let mut rest = &views[..];
@@ -72,11 +68,19 @@ impl Joined {
             let Some((last, _)) = joined.last().filter(|_| count > 1) else { continue };
             self.lengths.insert(first, last - start);
             self.members.extend(joined.iter().map(|(at, view)| (*view, (first, at - start))));
-            let mut pairs = joined.iter().peekable();
-            while let Some((at, view)) = pairs.next().filter(|_| are_pairs) {
-                if let Some((_, second)) = pairs.next_if(|(next, _)| *next == at + 1) {
-                    self.pairs.insert(*second, *view);
-                }
+            let count = usize::try_from(stride).unwrap_or_default();
+            let mut rest = joined;
+            while let Some(((start, first), others)) = rest.split_first().filter(|_| [2, 4].contains(&count)) {
+                let tuple =
+                    rest.get(..count).filter(|views| views.iter().zip(*start..).all(|((at, _), next)| *at == next));
+                let Some(tuple) = tuple else {
+                    rest = others;
+                    continue;
+                };
+                self.tuples.extend(
+                    tuple.iter().enumerate().map(|(at, (_, view))| (*view, Tuple { first: *first, at, count })),
+                );
+                rest = &rest[count..];
             }
         }
     }
@@ -107,7 +111,7 @@ impl Writer<'_, '_, '_> {
             groups[group].1.push((constant, at));
         }
         for (stride, views) in groups {
-            joined.join(views, stride == 2);
+            joined.join(views, stride);
         }
         joined
     }

@@ -1,21 +1,21 @@
-//! Sums of two products of 16-bit integers: processors have an instruction for several of them, which LLVM does not find for products of
-//! elements that it loads as vectors.
+//! Sums of two products of 16-bit integers, and of four products of bytes: processors have instructions for several of them, which LLVM does not
+//! find for products of elements that it loads as vectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_bytecode::ir::nest::Schedule;
 use incarnate_bytecode::ir::{Block, Op, Value};
 use incarnate_bytecode::isa::Opcode;
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::narrow::Narrow;
 use super::ranges::Ranges;
-use super::sums::{Factors, Pairs, sums_of_lanes};
+use super::sums::{Factors, Form, Pairs, sums_of_lanes};
 use super::writer::Writer;
 
 impl Writer<'_, '_, '_> {
-    /// Finds the sums of two products in an iteration of strips.
+    /// Finds the sums of products in an iteration of strips.
     pub(super) fn pairs_found(&self) -> Pairs {
         let Schedule::Strips(strips) = &self.scheduled.schedule else { return Pairs::default() };
         let is_plain = strips.jammed.is_none() && self.nest.gathers.is_empty() && self.nest.divisions.is_empty();
@@ -23,7 +23,7 @@ impl Writer<'_, '_, '_> {
             return Pairs::default();
         }
         let instructions = self.live_instructions(strips);
-        let sums = self.sums_of_two_products(&instructions);
+        let sums = self.sums_of_integers(&instructions);
         if sums.is_empty() {
             return Pairs::default();
         }
@@ -45,25 +45,40 @@ impl Writer<'_, '_, '_> {
         Pairs { sums, before, after }
     }
 
-    /// The sums of two products of 16-bit integers.
-    fn sums_of_two_products(&self, instructions: &[(Block, usize)]) -> BTreeMap<Value, Factors> {
+    /// The sums of two products of 16-bit integers, and of four of bytes.
+    fn sums_of_integers(&self, instructions: &[(Block, usize)]) -> BTreeMap<Value, Factors> {
         let function = self.emitter.body.function;
         let ranges = Ranges::of(self, instructions);
-        let (mut products, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        // By sum: its products, and the sums of fewer of them.
+        let mut chains: BTreeMap<Value, (Vec<(Value, Value)>, Vec<Value>)> = BTreeMap::new();
+        let mut sums = BTreeMap::new();
         for (block, position) in instructions {
             let inst = self.nest.instruction(function, *block, *position);
             let (Op::Eval { opcode, operands }, [result]) = (&inst.op, &inst.results[..]) else { continue };
-            match (opcode, &operands[..]) {
-                (Opcode::MulI32, [left, right]) => _ = products.insert(*result, (*left, *right)),
-                (Opcode::FmaI32, [left, right, product]) => {
-                    let Some((other_left, other_right)) = products.get(product) else { continue };
-                    let factors = Factors { left: [*left, *other_left], right: [*right, *other_right] };
-                    if factors.all().all(|factor| ranges.is_i16(function, factor)) {
-                        sums.insert(*result, factors);
-                    }
+            let (products, parts) = match (opcode, &operands[..]) {
+                (Opcode::MulI32, [left, right]) => (vec![(*left, *right)], Vec::new()),
+                (Opcode::FmaI32, [left, right, addend]) => {
+                    let Some((products, parts)) = chains.get(addend).filter(|chain| chain.0.len() < 4) else {
+                        continue;
+                    };
+                    // The compiler computes a sum of two products as the second one, and the first one with that added.
+                    let at = if products.len() == 1 { 0 } else { products.len() };
+                    let mut products = products.clone();
+                    products.insert(at, (*left, *right));
+                    (products, [&parts[..], &[*addend]].concat())
                 }
-                _ => {}
+                _ => continue,
+            };
+            let factors = match products.len() {
+                2 => ranges.pairs(function, &products),
+                4 => ranges.quads(function, &products),
+                _ => None,
+            };
+            if let Some(factors) = factors {
+                sums.retain(|sum, _| !parts.contains(sum));
+                sums.insert(*result, factors);
             }
+            chains.insert(*result, (products, parts));
         }
         sums
     }
@@ -100,18 +115,26 @@ impl Writer<'_, '_, '_> {
         let mut stores = TokenStream::new();
         for (at, (sum, factors)) in self.pairs.sums.iter().enumerate() {
             let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
-            let ([a, b], [c, d]) = (factors.left, factors.right);
-            let [a, b, c, d] = [a, b, c, d].map(|factor| self.narrow_operand(factor, narrow));
-            // Pairs that are stored whole are moved as integers of 32 bits.
-            let stored = quote! {
-                #left[lane][0] = #a;
-                #left[lane][1] = #b;
-                #right[lane][0] = #c;
-                #right[lane][1] = #d;
+            let (method, [of_left, of_right], count) = match factors.form {
+                Form::Pairs => ("multiply_pairs", ["i16", "i16"], 2usize),
+                Form::Quads => ("multiply_quads", ["u8", "i8"], 4),
+                Form::SignedQuads => ("multiply_signed_quads", ["i8", "i8"], 4),
             };
-            let array = quote!(let (mut #left, mut #right) = ([[0i16; 2]; L], [[0i16; 2]; L]););
+            let (method, count) = (format_ident!("{}", method), Literal::usize_unsuffixed(count));
+            let sides = [(&left, of_left, &factors.left), (&right, of_right, &factors.right)];
+            let (mut array, mut stored) = (TokenStream::new(), TokenStream::new());
+            for (name, ty, factors) in sides {
+                let ty = format_ident!("{}", ty);
+                array.extend(quote!(let mut #name: [[#ty; #count]; L] = [[0; #count]; L];));
+                // Tuples that are stored whole are moved as one integer.
+                for (at, factor) in factors.iter().enumerate() {
+                    let (at, factor) = (Literal::usize_unsuffixed(at), self.narrow_operand(*factor, narrow));
+                    let factor = if ty == "i16" { factor } else { quote!((#factor) as #ty) };
+                    stored.extend(quote!(#name[lane][#at] = #factor;));
+                }
+            }
             let sum = sums_of_lanes(&self.emitter.name(*sum));
-            let product = quote!(let #sum = products.multiply_pairs(&#left, &#right););
+            let product = quote!(let #sum = products.#method(&#left, &#right););
             if are_narrow {
                 let before = self.computed_from(instructions, factors.all().collect(), &BTreeMap::new());
                 let own = definitions.iter().filter(|(value, _)| before.contains(value));

@@ -6,6 +6,7 @@ use incarnate_bytecode::ir::nest::Element;
 use incarnate_bytecode::ir::{Block, Function, Op, Value};
 use incarnate_bytecode::isa::Opcode;
 
+use super::sums::{Factors, Form};
 use super::writer::Writer;
 
 /// The least and the greatest integer that a value of 32 bits with a sign may be.
@@ -48,6 +49,42 @@ impl Ranges {
     pub(super) fn is_within(&self, function: &Function, value: Value, range: Range) -> bool {
         let (least, greatest) = self.get(function, value);
         range.0 <= least && greatest <= range.1
+    }
+
+    /// The factors of two products, if they have 16 bits.
+    pub(super) fn pairs(&self, function: &Function, products: &[(Value, Value)]) -> Option<Factors> {
+        let is_narrow =
+            |(left, right): &(Value, Value)| [*left, *right].iter().all(|value| self.is_i16(function, *value));
+        products.iter().all(is_narrow).then(|| Factors::of(Form::Pairs, products.iter().copied()))
+    }
+
+    /// The factors of four products, if they are bytes whose products have sums of 16 bits, two by two. Bytes without a sign are the left ones. Where
+    /// all have a sign, the right ones are not -128.
+    pub(super) fn quads(&self, function: &Function, products: &[(Value, Value)]) -> Option<Factors> {
+        let (unsigned, signed) = ((0, 0xff), (-0x80, 0x7f));
+        for (form, left, right) in [(Form::Quads, unsigned, signed), (Form::SignedQuads, signed, (-0x7f, 0x7f))] {
+            let ordered = |(one, other): &(Value, Value)| {
+                let fits = |value: &Value, range: Range| self.is_within(function, *value, range);
+                if fits(one, left) && fits(other, right) {
+                    Some((*one, *other))
+                } else {
+                    (fits(other, left) && fits(one, right)).then_some((*other, *one))
+                }
+            };
+            let ordered: Option<Vec<(Value, Value)>> = products.iter().map(ordered).collect();
+            let Some(ordered) = ordered else { continue };
+            let has_narrow_sums = ordered.chunks(2).all(|pair| {
+                let products = pair.iter().map(|(left, right)| {
+                    of_result(Opcode::MulI32, &[self.get(function, *left), self.get(function, *right)])
+                });
+                let (least, greatest) = products.fold((0, 0), |sum, product| (sum.0 + product.0, sum.1 + product.1));
+                i64::from(i16::MIN) <= least && greatest <= i64::from(i16::MAX)
+            });
+            if has_narrow_sums {
+                return Some(Factors::of(form, ordered.into_iter()));
+            }
+        }
+        None
     }
 
     fn get(&self, function: &Function, value: Value) -> Range {

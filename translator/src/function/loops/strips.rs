@@ -10,7 +10,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::values::type_of;
-use super::joined::Loaded;
+use super::joined::Tuple;
 use super::narrow::Narrow;
 use super::passed::Passed;
 use super::sums::sums_of_lanes;
@@ -103,7 +103,7 @@ impl Writer<'_, '_, '_> {
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
         if !self.pairs.is_empty() {
             let level = if self.has_variants(strips) { quote!(products) } else { quote!(support::of_program()) };
-            passed.push(quote!(products), quote!(impl support::PairProducts), level);
+            passed.push(quote!(products), quote!(impl support::IntegerProducts), level);
         }
         let body = passed.push_constants(self.strip(&plan)?);
         let (parameters, arguments) = (passed.parameters(), &passed.values);
@@ -414,20 +414,23 @@ impl Writer<'_, '_, '_> {
             if strips.jammed.is_none_or(|at| self.depends_on(view, at)) != is_of_copy {
                 continue;
             }
-            let loaded = self.joined.loaded(view);
-            if let Loaded::Second(first) = loaded {
-                let lanes = format_ident!("lanes{}", first);
-                tile.elements.push((view, quote!(#lanes[lane][1])));
+            let tuple = self.joined.tuple_of(view);
+            let lanes = format_ident!("lanes{}", tuple.map_or(view, |tuple| tuple.first));
+            let mut ty = element(self.nest.views[view].element);
+            let element = match tuple {
+                None => quote!(#lanes[lane]),
+                Some(Tuple { at, count, .. }) => {
+                    let (at, count) = (Literal::usize_unsuffixed(at), Literal::usize_unsuffixed(count));
+                    ty = quote!([#ty; #count]);
+                    quote!(#lanes[lane][#at])
+                }
+            };
+            tile.elements.push((view, element));
+            if tuple.is_some_and(|tuple| tuple.at > 0) {
                 continue;
             }
-            let lanes = format_ident!("lanes{}", view);
-            let (elements, ty) = (self.lanes_of(plan, view), element(self.nest.views[view].element));
-            let (ty, element) = match loaded {
-                Loaded::First => (quote!([#ty; 2]), quote!(#lanes[lane][0])),
-                _ => (ty, quote!(#lanes[lane])),
-            };
+            let elements = self.lanes_of(plan, view);
             loads.extend(quote!(let #lanes: [#ty; L] = #elements;));
-            tile.elements.push((view, element));
         }
         loads
     }
@@ -435,7 +438,7 @@ impl Writer<'_, '_, '_> {
     /// The elements of a strip.
     fn lanes_of(&self, plan: &Plan<'_>, view: usize) -> TokenStream {
         let (grid, (position, axis)) = (grid(self.joined.grid_of(view)), self.position(plan, view));
-        let method = if self.joined.loaded(view) == Loaded::First { quote!(pairs) } else { quote!(lanes) };
+        let method = if self.joined.tuple_of(view).is_some() { quote!(tuples) } else { quote!(lanes) };
         quote!(#grid.#method(#position, #axis))
     }
 

@@ -1,4 +1,4 @@
-//! The sums of two products that strips compute between loops over lanes.
+//! The sums of products that strips compute between loops over lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,38 @@ use incarnate_bytecode::ir::Value;
 use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 
-/// The factors of a sum of two products.
-#[derive(Clone, Copy)]
+/// How the factors of a sum of products are stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Two of 16 bits.
+    Pairs,
+    /// Four of 8 bits, of which the left ones have no sign.
+    Quads,
+    /// Four of 8 bits with a sign.
+    SignedQuads,
+}
+
+/// The factors of a sum of products.
+#[derive(Clone)]
 pub(super) struct Factors {
-    pub(super) left: [Value; 2],
-    pub(super) right: [Value; 2],
+    pub(super) form: Form,
+    pub(super) left: Vec<Value>,
+    pub(super) right: Vec<Value>,
 }
 
 impl Factors {
-    pub(super) fn all(self) -> impl Iterator<Item = Value> {
-        self.left.into_iter().chain(self.right)
+    /// The factors of products.
+    pub(super) fn of(form: Form, products: impl Iterator<Item = (Value, Value)>) -> Factors {
+        let (left, right) = products.unzip();
+        Factors { form, left, right }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Value> {
+        self.left.iter().chain(&self.right).copied()
     }
 }
 
-/// The sums of two products of a strip, and what is computed before and after them.
+/// The sums of products of a strip, and what is computed before and after them.
 #[derive(Default)]
 pub(super) struct Pairs {
     pub(super) sums: BTreeMap<Value, Factors>,

@@ -76,7 +76,7 @@ impl Writer<'_, '_, '_> {
             impl support::Multiversion for Iterations<'_> {
                 type Output = ();
                 #[inline(always)]
-                fn run<const LANES: usize>(self, #products: impl support::PairProducts) {
+                fn run<const LANES: usize>(self, #products: impl support::IntegerProducts) {
                     let Iterations(#(#names),*) = self;
                     #body
                 }

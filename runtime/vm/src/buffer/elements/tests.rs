@@ -73,18 +73,22 @@ fn parts_begin_at_their_first_iteration() {
 }
 
 #[test]
-fn pairs_are_both_elements_of_the_last_loop() {
+fn tuples_are_elements_of_the_last_loop() {
     let reference = numbers(24);
     let adjacent = grid::<i32, 3>(&reference, 1, [(2, 12), (5, 2), (2, 1)]).unwrap();
-    assert_eq!(adjacent.pairs::<4>([1, 1, 0], 1), [[15, 16], [17, 18], [19, 20], [21, 22]]);
+    assert_eq!(adjacent.tuples::<2, 4>([1, 1, 0], 1), [[15, 16], [17, 18], [19, 20], [21, 22]]);
     assert_eq!((adjacent.get([0, 4, 0]), adjacent.get([0, 4, 1])), (9, 10));
     let apart = grid::<i32, 2>(&reference, 20, [(3, -3), (2, 2)]).unwrap();
-    assert_eq!(apart.pairs::<3>([0, 0], 0), [[20, 22], [17, 19], [14, 16]]);
+    assert_eq!(apart.tuples::<2, 3>([0, 0], 0), [[20, 22], [17, 19], [14, 16]]);
     let panics = |f: &dyn Fn()| std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).is_err();
-    assert!(!panics(&|| _ = adjacent.pairs::<5>([1, 0, 0], 1)) && panics(&|| _ = adjacent.pairs::<5>([1, 1, 0], 1)));
-    assert!(panics(&|| _ = adjacent.pairs::<1>([0, 0, 1], 1)) && panics(&|| _ = adjacent.pairs::<2>([0, 0, 0], 2)));
+    assert!(
+        !panics(&|| _ = adjacent.tuples::<2, 5>([1, 0, 0], 1)) && panics(&|| _ = adjacent.tuples::<2, 5>([1, 1, 0], 1))
+    );
+    assert!(
+        panics(&|| _ = adjacent.tuples::<2, 1>([0, 0, 1], 1)) && panics(&|| _ = adjacent.tuples::<2, 2>([0, 0, 0], 2))
+    );
     let single = grid::<i32, 2>(&reference, 0, [(4, 2), (1, 1)]).unwrap();
-    assert!(panics(&|| _ = single.pairs::<2>([0, 0], 0)));
+    assert!(panics(&|| _ = single.tuples::<2, 2>([0, 0], 0)));
 }
 
 #[test]
