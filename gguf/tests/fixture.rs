@@ -15,7 +15,7 @@ fn the_modules_of_the_test_model_are_those_of_its_file() {
     let model = Checkpoint::open(&models.join("language_model/model.gguf")).unwrap();
     for (folder, is_portable, activations) in [
         ("language_model", true, Activations::F32),
-        ("language_model_integers", true, Activations::I16),
+        ("language_model_integers", true, Activations::I8),
         ("language_model_native", false, Activations::F32),
     ] {
         let options = Options { slots: 2, embeddings: true, is_portable, activations, ..Options::default() };

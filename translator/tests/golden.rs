@@ -110,6 +110,24 @@ fn paired_nest() {
     );
 }
 
+/// Sums of four products of bytes, all of which have a sign.
+#[test]
+fn nest_of_quads() {
+    compare(
+        "nest_of_quads.rs",
+        assembled("pairing.vmasm"),
+        "    /// `@signed_quads`\n    pub fn",
+        "        support::settle_memory();",
+    );
+}
+
+/// Bytes are multiplied four by four only if sums of two products have 16 bits.
+#[test]
+fn sums_of_large_bytes() {
+    let nest = excerpt(assembled("pairing.vmasm"), &Options::default(), "    /// `@large_quads`\n    pub fn", "\n}\n");
+    assert!(nest.contains("multiply_pairs") && !nest.contains("multiply_quads"), "{nest}");
+}
+
 /// The same of an untrusted module: the nest takes its steps before it runs.
 #[test]
 fn untrusted_nest() {

@@ -1,4 +1,4 @@
-"""The model of `language_model`, whose vectors are rounded to integers of 16 bits."""
+"""The model of `language_model`, whose vectors are rounded to integers of 8 bits."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ VARIANTS = FLOATS.VARIANTS
 
 
 def cases():
-    cases = [case for case in FLOATS.cases("i16") if case.name != "wrong"]
+    cases = [case for case in FLOATS.cases("i8") if case.name != "wrong"]
     for case in cases:
         case.parameters = ("model=../language_model/model.gguf",)
     return cases

@@ -1,4 +1,4 @@
-//! Sums of products of pairs of adjacent integers, which processors have an instruction for: they are those of the bytecode.
+//! Sums of products of adjacent integers, which processors have instructions for: they are those of the bytecode.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -66,4 +66,34 @@ fn sums_of_the_least_integers_wrap_around() {
         expected.extend(sum.to_le_bytes());
     }
     assert_eq!(sums.to_vec().unwrap(), expected);
+}
+
+/// Multiplies bytes four by four, of all sizes, where `left` is what becomes of a left one.
+fn check_quads(multiply: impl Fn(&Module, &Arc<Buffer>, &Arc<Buffer>, &Arc<Buffer>), left: impl Fn(u8) -> i32) {
+    const ROWS: usize = 32;
+    const LANES: usize = 8;
+    let of_row = TERMS * 4 * LANES;
+    let bytes: Vec<u8> = (0..ROWS * of_row).map(|at| if at.is_multiple_of(3) { 255 } else { at as u8 }).collect();
+    let x: Vec<u8> = (0..of_row).map(|at| if at % 7 < 4 { 128 } else { (at * 37) as u8 }).collect();
+    let sums = Buffer::copy_of(&[0; ROWS * LANES * 4]).unwrap();
+    let module = Module::load_with(Session::builder()).unwrap();
+    multiply(&module, &sums, &Buffer::copy_of(&bytes).unwrap(), &Buffer::copy_of(&x).unwrap());
+    let mut expected = Vec::new();
+    for (row, lane) in (0..ROWS).flat_map(|row| (0..LANES).map(move |lane| (row, lane))) {
+        let at = (0..TERMS).flat_map(|term| (0..4).map(move |at| (term * LANES + lane) * 4 + at));
+        let sum: i32 = at.map(|at| left(bytes[row * of_row + at]) * i32::from(x[at].cast_signed())).sum();
+        expected.extend(sum.to_le_bytes());
+    }
+    assert_eq!(sums.to_vec().unwrap(), expected);
+}
+
+#[test]
+fn bytes_are_multiplied_four_by_four() {
+    check_quads(|module, sums, left, x| module.quads(sums, left, x).unwrap(), |left| i32::from(left & 63));
+    check_quads(|module, sums, left, x| module.signed_quads(sums, left, x).unwrap(), |left| i32::from(left & 63) - 32);
+}
+
+#[test]
+fn sums_of_two_products_may_exceed_16_bits() {
+    check_quads(|module, sums, left, x| module.large_quads(sums, left, x).unwrap(), i32::from);
 }

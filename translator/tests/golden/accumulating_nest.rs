@@ -11,7 +11,10 @@ pub fn sums(
     impl support::Multiversion for Body<'_> {
         type Output = Result<()>;
         #[inline(always)]
-        fn run<const LANES: usize>(self, _: impl support::IntegerProducts) -> Result<()> {
+        fn run<const LANES: usize>(
+            self,
+            _: impl support::IntegerProducts,
+        ) -> Result<()> {
             let Body(stack, input0, input1, input2, input3, input4) = self;
             const HERE: Here = Here::new(&MODULE, 0);
             let buffer_16 = support::accumulator!(stack, 4096, 16).at(HERE, 0x2c)?;

@@ -4,7 +4,10 @@ pub fn nearest(input0: &Ref, input1: &Ref) -> Result<()> {
     impl support::Multiversion for Body<'_> {
         type Output = Result<()>;
         #[inline(always)]
-        fn run<const LANES: usize>(self, _: impl support::IntegerProducts) -> Result<()> {
+        fn run<const LANES: usize>(
+            self,
+            _: impl support::IntegerProducts,
+        ) -> Result<()> {
             let Body(input0, input1) = self;
             const HERE: Here = Here::new(&MODULE, 0);
             let mut v3: i64 = 0;

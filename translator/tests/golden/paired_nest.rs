@@ -40,13 +40,11 @@ impl support::Multiversion for Iterations<'_> {
                     )]
                     for strip in 0..STRIPS {
                         let lanes0: [[u8; 2]; L] = grid0
-                            .pairs([i0, strip * step, i2, 0], 1);
+                            .tuples([i0, strip * step, i2, 0], 1);
                         let lanes2: [[i16; 2]; L] = grid2
-                            .pairs([strip * step, i2, 0], 0);
-                        let (mut left0, mut right0) = (
-                            [[0i16; 2]; L],
-                            [[0i16; 2]; L],
-                        );
+                            .tuples([strip * step, i2, 0], 0);
+                        let mut left0: [[i16; 2]; L] = [[0; 2]; L];
+                        let mut right0: [[i16; 2]; L] = [[0; 2]; L];
                         for lane in 0..L {
                             let v22 = i16::from(lanes0[lane][0]);
                             let v23 = v22 & 15i16;

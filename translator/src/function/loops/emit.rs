@@ -9,7 +9,7 @@ use super::super::emitter::{Emitter, lifetime_named};
 use super::super::{multiversion, shared};
 use super::forms::unsigned;
 use super::joined::Joined;
-use super::sums::Pairs;
+use super::sums::Sums;
 use super::writer::{Parameters, Prepared, Writer, count, mentions};
 
 impl Emitter<'_, '_> {
@@ -26,7 +26,7 @@ impl Emitter<'_, '_> {
                 quote!(#label)
             },
             joined: Joined::default(),
-            pairs: Pairs::default(),
+            sums: Sums::default(),
             prepared: Prepared::new(),
             parameters: Parameters::None,
         };
@@ -37,7 +37,7 @@ impl Emitter<'_, '_> {
             _ => Parameters::Outer,
         };
         writer.prepared = writer.divisions_prepared();
-        writer.pairs = writer.pairs_found();
+        writer.sums = writer.sums_found();
         writer.joined = writer.joined_views();
         writer.nest(index)
     }

@@ -87,7 +87,7 @@ impl Joined {
 }
 
 impl Writer<'_, '_, '_> {
-    /// Finds views that have a grid in common: those that lanes have in common, and where pairs are multiplied all.
+    /// Finds views that have a grid in common: those that lanes have in common, and where sums of products are computed all.
     pub(super) fn joined_views(&self) -> Joined {
         let mut joined = Joined::default();
         let Schedule::Strips(strips) = &self.scheduled.schedule else { return joined };
@@ -99,7 +99,7 @@ impl Writer<'_, '_, '_> {
         for at in strips.non_aliasing.iter().copied() {
             let view = &self.nest.views[at];
             let stride = view.index.constant_stride(strips.lanes);
-            let Some(stride) = stride.filter(|stride| *stride == 0 || !self.pairs.is_empty()) else { continue };
+            let Some(stride) = stride.filter(|stride| *stride == 0 || !self.sums.is_empty()) else { continue };
             let constant = view.index.terms().iter().find(|term| term.factors.is_empty() && term.iteration.is_none());
             let constant = constant.map_or(0, |term| term.coefficient);
             let form = view.index.sub(&Affine::constant(constant)).filter(|_| !view.written);

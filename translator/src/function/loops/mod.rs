@@ -14,10 +14,10 @@ mod in_order;
 mod instructions;
 mod joined;
 mod narrow;
-mod pairs;
 mod passed;
 #[cfg_attr(not(feature = "plans"), path = "no_plans.rs")]
 mod plans;
+mod products;
 mod ranges;
 mod remarks;
 mod strips;

@@ -101,7 +101,7 @@ impl Writer<'_, '_, '_> {
         let counts = strips.reductions.iter().map(|at| count(*at));
         counts.chain(strips.around().map(index)).for_each(|name| passed.push_variable(name, quote!(usize)));
         self.captured(&plan).into_iter().for_each(|(name, ty)| passed.push_variable(name, ty));
-        if !self.pairs.is_empty() {
+        if !self.sums.is_empty() {
             let level = if self.has_variants(strips) { quote!(products) } else { quote!(support::of_program()) };
             passed.push(quote!(products), quote!(impl support::IntegerProducts), level);
         }
@@ -354,22 +354,22 @@ impl Writer<'_, '_, '_> {
             let is_own = |value: Value| self.is_of_copy(plan, &[value], false) == is_of_copy;
             let varies = |value: Value| plan.varying.contains(&value) && is_own(value);
             before.extend(self.inductions(at, |each| is_own(each.parameter) && !varies(each.parameter)));
-            let is_before = |value: Value| varies(value) && self.pairs.runs_before(&[value]);
+            let is_before = |value: Value| varies(value) && self.sums.runs_before(&[value]);
             for induction in self.nest.loops[at].inductions.iter().filter(|each| is_before(each.parameter)) {
                 let definition = self.inductions(at, |each| each.parameter == induction.parameter);
                 factors.push((induction.parameter, with_index(strips, definition)));
             }
-            let is_after = |value: Value| varies(value) && self.pairs.runs_after(&[value]);
+            let is_after = |value: Value| varies(value) && self.sums.runs_after(&[value]);
             within.extend(self.inductions(at, |each| is_after(each.parameter)));
         }
         if !self.nest.gathers.is_empty() {
             before.extend(self.prepare_divisions(strips.innermost));
         }
         let instructions = self.live_instructions(strips);
-        let narrow = match self.pairs.is_empty() {
+        let narrow = match self.sums.is_empty() {
             true => Narrow::new(),
             false => {
-                let is_factor = |value| self.pairs.runs_before(&[value]) && plan.varying.contains(&value);
+                let is_factor = |value| self.sums.runs_before(&[value]) && plan.varying.contains(&value);
                 self.narrowed(&instructions, tile, is_factor)
             }
         };
@@ -385,22 +385,22 @@ impl Writer<'_, '_, '_> {
                 continue;
             }
             if let [result] = inst.results[..]
-                && self.pairs.runs_before(&[result])
+                && self.sums.runs_before(&[result])
             {
                 let definition = narrow.get(&result).unwrap_or(&tokens).clone();
                 factors.push((result, with_index(strips, definition)));
             }
             match inst.results[..] {
-                [sum] if self.pairs.is_sum(sum) => {
+                [sum] if self.sums.is_sum(sum) => {
                     let sum = self.emitter.name(sum);
                     let sums = sums_of_lanes(&sum);
                     within.extend(quote!(let #sum = #sums[lane];));
                 }
-                _ if is_stored || self.pairs.runs_after(&inst.results) => within.extend(tokens),
+                _ if is_stored || self.sums.runs_after(&inst.results) => within.extend(tokens),
                 _ => {}
             }
         }
-        if !self.pairs.is_empty() {
+        if !self.sums.is_empty() {
             before.extend(self.sums_of_products(&instructions, &factors, &narrow));
         }
         Ok((before, with_index(strips, within)))

@@ -39,17 +39,17 @@ impl Factors {
 
 /// The sums of products of a strip, and what is computed before and after them.
 #[derive(Default)]
-pub(super) struct Pairs {
-    pub(super) sums: BTreeMap<Value, Factors>,
+pub(super) struct Sums {
+    pub(super) all: BTreeMap<Value, Factors>,
     /// What the factors are computed from, and they themselves.
     pub(super) before: BTreeSet<Value>,
     /// What is stored, and what that is computed from, as far as it is computed from sums.
     pub(super) after: BTreeSet<Value>,
 }
 
-impl Pairs {
+impl Sums {
     pub(super) fn is_empty(&self) -> bool {
-        self.sums.is_empty()
+        self.all.is_empty()
     }
 
     /// Whether an instruction with these results runs before the sums are computed.
@@ -57,14 +57,14 @@ impl Pairs {
         results.iter().any(|result| self.before.contains(result))
     }
 
-    /// Whether an instruction with these results runs in the loop that stores: all do where there are no pairs.
+    /// Whether an instruction with these results runs in the loop that stores: all do where there are no such sums.
     pub(super) fn runs_after(&self, results: &[Value]) -> bool {
         self.is_empty() || results.iter().any(|result| self.after.contains(result))
     }
 
     /// Whether an instruction computes a sum.
     pub(super) fn is_sum(&self, result: Value) -> bool {
-        self.sums.contains_key(&result)
+        self.all.contains_key(&result)
     }
 }
 

@@ -60,7 +60,7 @@ impl Writer<'_, '_, '_> {
         }
         let body = fields.push_constants(quote!(#counts #grids #iterations));
         let Passed { names, types, values } = fields;
-        let products = if self.pairs.is_empty() { quote!(_) } else { quote!(products) };
+        let products = if self.sums.is_empty() { quote!(_) } else { quote!(products) };
         let target_features = Literal::u8_unsuffixed(self.emitter.analysis.target_features);
         let call = quote!(support::multiversioned::<#target_features, _>(Iterations(#(#values),*)));
         let call = match &divided[..] {

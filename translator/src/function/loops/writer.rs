@@ -10,7 +10,7 @@ use quote::{format_ident, quote};
 
 use super::super::emitter::Emitter;
 use super::joined::Joined;
-use super::sums::Pairs;
+use super::sums::Sums;
 
 /// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
@@ -24,7 +24,7 @@ pub(super) struct Writer<'a, 'e, 'm> {
     /// The views that have a grid in common.
     pub(super) joined: Joined,
     /// The sums of products that strips compute between loops over lanes.
-    pub(super) pairs: Pairs,
+    pub(super) sums: Sums,
     /// The divisions that loops have prepared.
     pub(super) prepared: Prepared,
     /// Which constants of loops may become parameters.

@@ -11,21 +11,21 @@ use quote::{format_ident, quote};
 
 use super::narrow::Narrow;
 use super::ranges::Ranges;
-use super::sums::{Factors, Form, Pairs, sums_of_lanes};
+use super::sums::{Factors, Form, Sums, sums_of_lanes};
 use super::writer::Writer;
 
 impl Writer<'_, '_, '_> {
     /// Finds the sums of products in an iteration of strips.
-    pub(super) fn pairs_found(&self) -> Pairs {
-        let Schedule::Strips(strips) = &self.scheduled.schedule else { return Pairs::default() };
+    pub(super) fn sums_found(&self) -> Sums {
+        let Schedule::Strips(strips) = &self.scheduled.schedule else { return Sums::default() };
         let is_plain = strips.jammed.is_none() && self.nest.gathers.is_empty() && self.nest.divisions.is_empty();
         if !is_plain || !self.scheduled.runs_on_strips() {
-            return Pairs::default();
+            return Sums::default();
         }
         let instructions = self.live_instructions(strips);
         let sums = self.sums_of_integers(&instructions);
         if sums.is_empty() {
-            return Pairs::default();
+            return Sums::default();
         }
         let function = self.emitter.body.function;
         let factors = sums.values().flat_map(|factors| factors.all()).collect();
@@ -38,11 +38,11 @@ impl Writer<'_, '_, '_> {
                 && results.iter().any(|result| before.contains(result))
         };
         if sums.keys().any(|sum| before.contains(sum)) || instructions.iter().any(is_stored) {
-            return Pairs::default();
+            return Sums::default();
         }
         let stored = instructions.iter().filter_map(|(block, position)| self.nest.access(*block, *position)?.stored);
         let after = self.computed_from(&instructions, stored.collect(), &sums);
-        Pairs { sums, before, after }
+        Sums { all: sums, before, after }
     }
 
     /// The sums of two products of 16-bit integers, and of four of bytes.
@@ -113,7 +113,7 @@ impl Writer<'_, '_, '_> {
         let are_narrow = !narrow.is_empty();
         let (mut arrays, mut loops, mut sums) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         let mut stores = TokenStream::new();
-        for (at, (sum, factors)) in self.pairs.sums.iter().enumerate() {
+        for (at, (sum, factors)) in self.sums.all.iter().enumerate() {
             let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
             let (method, [of_left, of_right], count) = match factors.form {
                 Form::Pairs => ("multiply_pairs", ["i16", "i16"], 2usize),
@@ -129,7 +129,7 @@ impl Writer<'_, '_, '_> {
                 // Tuples that are stored whole are moved as one integer.
                 for (at, factor) in factors.iter().enumerate() {
                     let (at, factor) = (Literal::usize_unsuffixed(at), self.narrow_operand(*factor, narrow));
-                    let factor = if ty == "i16" { factor } else { quote!((#factor) as #ty) };
+                    let factor = if ty == "i16" { factor } else { quote!(#factor as #ty) };
                     stored.extend(quote!(#name[lane][#at] = #factor;));
                 }
             }
