@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::merged::Merged;
-use super::{Access, Affine, Counted, Needed, Nest, Order, Schedule, Strips};
+use super::{Access, Affine, Needed, Nest, Order, Schedule, Strips};
 use crate::ir::function::Function;
 use crate::ir::op::Op;
 use crate::ir::value::{Block, Value};
@@ -138,8 +138,8 @@ impl<'n> ScheduledNest<'n> {
         matches!(&self.schedule, Schedule::Strips(strips) if strips.reductions.is_empty() && self.nest.gathers.is_empty())
     }
 
-    /// Whether an elementwise nest consists of several rows of a known length, all of whose elements are adjacent, or of stride 2, and are
-    /// computed without indices and divisions. As loops, LLVM would unroll such rows before it makes vectors, and move single elements.
+    /// Whether an elementwise nest consists of several rows of a known length, all of whose elements are adjacent, or of stride 2 or 4, and are
+    /// computed without divisions. As loops, LLVM would unroll such rows before it makes vectors, and move single elements.
     fn has_short_rows(&self) -> bool {
         let Schedule::Strips(strips) = &self.schedule else { return false };
         let is_dense = |(views, strides): (&[usize], &[i64])| {
@@ -151,16 +151,13 @@ impl<'n> ScheduledNest<'n> {
                 Op::Eval { opcode, .. } => opcode.info().effects.fails && self.includes(block, position),
                 _ => false,
             };
-        let reads_index = |counted: &Counted| {
-            counted.divisor.is_some() || counted.inductions.iter().any(|each| self.reads(each.parameter))
-        };
         self.is_elementwise()
             && !strips.outer.is_empty()
             && self.nest.path(strips.innermost).into_iter().rfind(|at| !self.is_merged(*at)) == Some(strips.lanes)
             && self.trip_count(strips.lanes).is_some_and(|count| count >= LEAST_ROW)
-            && [(&strips.stores[..], &[1][..]), (&strips.non_aliasing, &[0, 1, 2])].into_iter().all(is_dense)
+            && [(&strips.stores[..], &[1][..]), (&strips.non_aliasing, &[0, 1, 2, 4])].into_iter().all(is_dense)
             && !self.nest.instructions().any(computes)
-            && !self.nest.loops.iter().any(reads_index)
+            && self.nest.loops.iter().all(|counted| counted.divisor.is_none())
     }
 
     /// Whether vectors are worth strips where a compiler vectorises loops: elements are reduced or gathered, or their rows are short.
