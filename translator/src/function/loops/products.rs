@@ -14,6 +14,15 @@ use super::ranges::Ranges;
 use super::sums::{Factors, Form, Sums, sums_of_lanes};
 use super::writer::Writer;
 
+/// A sum of products.
+#[derive(Clone)]
+struct Chain {
+    /// The factors.
+    products: Vec<(Value, Value)>,
+    /// The sums of fewer of the products.
+    parts: Vec<Value>,
+}
+
 impl Writer<'_, '_, '_> {
     /// Finds the sums of products in an iteration of strips.
     pub(super) fn sums_found(&self) -> Sums {
@@ -49,36 +58,34 @@ impl Writer<'_, '_, '_> {
     fn sums_of_integers(&self, instructions: &[(Block, usize)]) -> BTreeMap<Value, Factors> {
         let function = self.emitter.body.function;
         let ranges = Ranges::of(self, instructions);
-        // By sum: its products, and the sums of fewer of them.
-        let mut chains: BTreeMap<Value, (Vec<(Value, Value)>, Vec<Value>)> = BTreeMap::new();
+        let mut chains: BTreeMap<Value, Chain> = BTreeMap::new();
         let mut sums = BTreeMap::new();
         for (block, position) in instructions {
             let inst = self.nest.instruction(function, *block, *position);
             let (Op::Eval { opcode, operands }, [result]) = (&inst.op, &inst.results[..]) else { continue };
-            let (products, parts) = match (opcode, &operands[..]) {
-                (Opcode::MulI32, [left, right]) => (vec![(*left, *right)], Vec::new()),
+            let chain = match (opcode, &operands[..]) {
+                (Opcode::MulI32, [left, right]) => Chain { products: vec![(*left, *right)], parts: Vec::new() },
                 (Opcode::FmaI32, [left, right, addend]) => {
-                    let Some((products, parts)) = chains.get(addend).filter(|chain| chain.0.len() < 4) else {
-                        continue;
-                    };
+                    let Some(chain) = chains.get(addend).filter(|chain| chain.products.len() < 4) else { continue };
+                    let Chain { mut products, mut parts } = chain.clone();
                     // The compiler computes a sum of two products as the second one, and the first one with that added.
                     let at = if products.len() == 1 { 0 } else { products.len() };
-                    let mut products = products.clone();
                     products.insert(at, (*left, *right));
-                    (products, [&parts[..], &[*addend]].concat())
+                    parts.push(*addend);
+                    Chain { products, parts }
                 }
                 _ => continue,
             };
-            let factors = match products.len() {
-                2 => ranges.pairs(function, &products),
-                4 => ranges.quads(function, &products),
+            let factors = match chain.products.len() {
+                2 => ranges.pairs(function, &chain.products),
+                4 => ranges.quads(function, &chain.products),
                 _ => None,
             };
             if let Some(factors) = factors {
-                sums.retain(|sum, _| !parts.contains(sum));
+                sums.retain(|sum, _| !chain.parts.contains(sum));
                 sums.insert(*result, factors);
             }
-            chains.insert(*result, (products, parts));
+            chains.insert(*result, chain);
         }
         sums
     }
