@@ -138,13 +138,15 @@ impl<'n> ScheduledNest<'n> {
         matches!(&self.schedule, Schedule::Strips(strips) if strips.reductions.is_empty() && self.nest.gathers.is_empty())
     }
 
-    /// Whether an elementwise nest consists of several rows of a known length, all of whose elements are adjacent, or of stride 2 or 4, and are
-    /// computed without divisions. As loops, LLVM would unroll such rows before it makes vectors, and move single elements.
+    /// Whether an elementwise nest consists of several rows of a known length, all of whose elements are adjacent, or of stride 2, or of 4 if they
+    /// are bytes, and are computed without divisions. As loops, LLVM would unroll such rows before it makes vectors, and move single elements.
     fn has_short_rows(&self) -> bool {
         let Schedule::Strips(strips) = &self.schedule else { return false };
-        let is_dense = |(views, strides): (&[usize], &[i64])| {
-            let stride = |view: &usize| self.nest.views[*view].index.constant_stride(strips.lanes);
-            views.iter().all(|view| stride(view).is_some_and(|stride| strides.contains(&stride)))
+        let is_adjacent = |view: &usize| self.nest.views[*view].index.constant_stride(strips.lanes) == Some(1);
+        let is_dense = |view: &usize| {
+            let view = &self.nest.views[*view];
+            let strides = if view.element.width() == 1 { &[0, 1, 2, 4][..] } else { &[0, 1, 2] };
+            view.index.constant_stride(strips.lanes).is_some_and(|stride| strides.contains(&stride))
         };
         let computes =
             |(block, position): (Block, usize)| match &self.nest.instruction(self.function, block, position).op {
@@ -155,7 +157,8 @@ impl<'n> ScheduledNest<'n> {
             && !strips.outer.is_empty()
             && self.nest.path(strips.innermost).into_iter().rfind(|at| !self.is_merged(*at)) == Some(strips.lanes)
             && self.trip_count(strips.lanes).is_some_and(|count| count >= LEAST_ROW)
-            && [(&strips.stores[..], &[1][..]), (&strips.non_aliasing, &[0, 1, 2, 4])].into_iter().all(is_dense)
+            && strips.stores.iter().all(is_adjacent)
+            && strips.non_aliasing.iter().all(is_dense)
             && !self.nest.instructions().any(computes)
             && self.nest.loops.iter().all(|counted| counted.divisor.is_none())
     }
