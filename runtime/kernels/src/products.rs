@@ -64,21 +64,32 @@ impl IntegerProducts for Portable {
     }
 }
 
+/// Multiplies eight lanes at a time by a function for AVX2; lanes behind them stay 0. No closure: those are not always inlined into functions for
+/// target features.
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-impl IntegerProducts for V3 {
-    #[inline(always)]
-    fn multiply_pairs<const L: usize>(self, left: &[[i16; 2]; L], right: &[[i16; 2]; L]) -> [i32; L] {
+macro_rules! by_eights {
+    ($proof:expr, $left:expr, $right:expr, $multiply:path) => {{
+        let _: V3 = $proof;
         let mut sums = [0; L];
         let mut first = 0;
         while first + 8 <= L {
-            // SAFETY: `self` is the proof that the processor has AVX2.
-            let eight = unsafe { x86_64::multiply_eight(lanes(left, first), lanes(right, first)) };
+            // SAFETY: the proof says that the processor has AVX2.
+            let eight = unsafe { $multiply(lanes($left, first), lanes($right, first)) };
             for (lane, sum) in eight.into_iter().enumerate() {
                 sums[first + lane] = sum;
             }
             first += 8;
         }
-        multiply_from(first, left, right, &mut sums);
+        sums
+    }};
+}
+
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+impl IntegerProducts for V3 {
+    #[inline(always)]
+    fn multiply_pairs<const L: usize>(self, left: &[[i16; 2]; L], right: &[[i16; 2]; L]) -> [i32; L] {
+        let mut sums = by_eights!(self, left, right, x86_64::multiply_eight);
+        multiply_from(L / 8 * 8, left, right, &mut sums);
         sums
     }
 
@@ -87,17 +98,7 @@ impl IntegerProducts for V3 {
         if !L.is_multiple_of(8) {
             return multiply_as_pairs(self, left, right);
         }
-        let mut sums = [0; L];
-        let mut first = 0;
-        while first + 8 <= L {
-            // SAFETY: `self` is the proof that the processor has AVX2.
-            let eight = unsafe { x86_64::multiply_quads(lanes(left, first), lanes(right, first)) };
-            for (lane, sum) in eight.into_iter().enumerate() {
-                sums[first + lane] = sum;
-            }
-            first += 8;
-        }
-        sums
+        by_eights!(self, left, right, x86_64::multiply_quads)
     }
 
     #[inline(always)]
@@ -105,17 +106,7 @@ impl IntegerProducts for V3 {
         if !L.is_multiple_of(8) {
             return multiply_as_pairs(self, left, right);
         }
-        let mut sums = [0; L];
-        let mut first = 0;
-        while first + 8 <= L {
-            // SAFETY: `self` is the proof that the processor has AVX2.
-            let eight = unsafe { x86_64::multiply_signed_quads(lanes(left, first), lanes(right, first)) };
-            for (lane, sum) in eight.into_iter().enumerate() {
-                sums[first + lane] = sum;
-            }
-            first += 8;
-        }
-        sums
+        by_eights!(self, left, right, x86_64::multiply_signed_quads)
     }
 }
 

@@ -68,20 +68,26 @@ impl Joined {
             let Some((last, _)) = joined.last().filter(|_| count > 1) else { continue };
             self.lengths.insert(first, last - start);
             self.members.extend(joined.iter().map(|(at, view)| (*view, (first, at - start))));
-            let count = usize::try_from(stride).unwrap_or_default();
-            let mut rest = joined;
-            while let Some(((start, first), others)) = rest.split_first().filter(|_| [2, 4].contains(&count)) {
-                let tuple =
-                    rest.get(..count).filter(|views| views.iter().zip(*start..).all(|((at, _), next)| *at == next));
-                let Some(tuple) = tuple else {
-                    rest = others;
-                    continue;
-                };
-                self.tuples.extend(
-                    tuple.iter().enumerate().map(|(at, (_, view))| (*view, Tuple { first: *first, at, count })),
-                );
-                rest = &rest[count..];
+            self.load_together(joined, stride);
+        }
+    }
+
+    /// Makes tuples of adjacent views, whose places are given in order, as many as their stride.
+    fn load_together(&mut self, views: &[(i64, usize)], stride: i64) {
+        let count = match stride {
+            2 => 2,
+            4 => 4,
+            _ => return,
+        };
+        let mut rest = views;
+        while let Some((start, first)) = rest.first().copied() {
+            let adjacent = rest.iter().zip(start..).take(count).take_while(|((at, _), next)| at == next).count();
+            let is_tuple = adjacent == count;
+            let (views, others) = rest.split_at(if is_tuple { count } else { 1 });
+            if is_tuple {
+                self.tuples.extend(views.iter().enumerate().map(|(at, (_, view))| (*view, Tuple { first, at, count })));
             }
+            rest = others;
         }
     }
 }

@@ -122,12 +122,12 @@ impl Writer<'_, '_, '_> {
         let mut stores = TokenStream::new();
         for (at, (sum, factors)) in self.sums.all.iter().enumerate() {
             let (left, right) = (format_ident!("left{}", at), format_ident!("right{}", at));
-            let (method, [of_left, of_right], count) = match factors.form {
-                Form::Pairs => ("multiply_pairs", ["i16", "i16"], 2usize),
-                Form::Quads => ("multiply_quads", ["u8", "i8"], 4),
-                Form::SignedQuads => ("multiply_signed_quads", ["i8", "i8"], 4),
+            let (method, [of_left, of_right]) = match factors.form {
+                Form::Pairs => ("multiply_pairs", ["i16", "i16"]),
+                Form::Quads => ("multiply_quads", ["u8", "i8"]),
+                Form::SignedQuads => ("multiply_signed_quads", ["i8", "i8"]),
             };
-            let (method, count) = (format_ident!("{}", method), Literal::usize_unsuffixed(count));
+            let (method, count) = (format_ident!("{}", method), Literal::usize_unsuffixed(factors.left.len()));
             let sides = [(&left, of_left, &factors.left), (&right, of_right, &factors.right)];
             let (mut array, mut stored) = (TokenStream::new(), TokenStream::new());
             for (name, ty, factors) in sides {

@@ -47,8 +47,7 @@ impl Ranges {
 
     /// Whether a value is in a range.
     pub(super) fn is_within(&self, function: &Function, value: Value, range: Range) -> bool {
-        let (least, greatest) = self.get(function, value);
-        range.0 <= least && greatest <= range.1
+        contains(range, self.get(function, value))
     }
 
     /// The factors of two products, if they have 16 bits.
@@ -61,7 +60,7 @@ impl Ranges {
     /// The factors of four products, if they are bytes whose products have sums of 16 bits, two by two. Bytes without a sign are the left ones. Where
     /// all have a sign, the right ones are not -128.
     pub(super) fn quads(&self, function: &Function, products: &[(Value, Value)]) -> Option<Factors> {
-        let (unsigned, signed) = ((0, 0xff), (-0x80, 0x7f));
+        let [unsigned, signed] = [Element::u8, Element::i8].map(of_element);
         for (form, left, right) in [(Form::Quads, unsigned, signed), (Form::SignedQuads, signed, (-0x7f, 0x7f))] {
             let ordered = |(one, other): &(Value, Value)| {
                 let fits = |value: &Value, range: Range| self.is_within(function, *value, range);
@@ -77,8 +76,8 @@ impl Ranges {
                 let products = pair.iter().map(|(left, right)| {
                     of_result(Opcode::MulI32, &[self.get(function, *left), self.get(function, *right)])
                 });
-                let (least, greatest) = products.fold((0, 0), |sum, product| (sum.0 + product.0, sum.1 + product.1));
-                i64::from(i16::MIN) <= least && greatest <= i64::from(i16::MAX)
+                let sum = products.fold((0, 0), |sum, product| of_result(Opcode::AddI32, &[sum, product]));
+                contains(of_element(Element::i16), sum)
             });
             if has_narrow_sums {
                 return Some(Factors::of(form, ordered.into_iter()));
@@ -93,6 +92,10 @@ impl Ranges {
             None => self.0.get(&value).copied().unwrap_or(ALL),
         }
     }
+}
+
+fn contains(range: Range, part: Range) -> bool {
+    range.0 <= part.0 && part.1 <= range.1
 }
 
 fn of_element(element: Element) -> Range {

@@ -7,7 +7,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 
 /// How the factors of a sum of products are stored.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Form {
     /// Two of 16 bits.
     Pairs,
@@ -18,7 +18,6 @@ pub(super) enum Form {
 }
 
 /// The factors of a sum of products.
-#[derive(Clone)]
 pub(super) struct Factors {
     pub(super) form: Form,
     pub(super) left: Vec<Value>,
