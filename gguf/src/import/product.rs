@@ -274,14 +274,14 @@ fn add_products_of_integers(
     let products = b.sitofp(products, Element::F32);
     let of_block = weight.format.scales_of_block(b, block);
     let scale = of_block.scale.map_or(scale_of_x, |scale| b.mulf(scale, scale_of_x));
-    let (all, minimum) = match of_block.minimum {
+    let (all, minimum) = match of_block.minimum.zip(x.sums) {
         None => (products, None),
-        Some(minimum) if minima.is_empty() => (x.sum(b, at, lane), Some(minimum)),
-        Some(minimum) => {
+        Some((minimum, sums_of_x)) if minima.is_empty() => (sums_of_x.of_block(b, at, lane), Some(minimum)),
+        Some((minimum, sums_of_x)) => {
             let mut sums = Vec::new();
             for (index, minima) in minima.chunks_exact(2).enumerate() {
                 let index = b.index(index as i64);
-                let all = x.sums_of_groups(b, [at, index, lane]);
+                let all = sums_of_x.of_groups(b, [at, index, lane]);
                 let [first, second] = [0, 1].map(|group| b.muli(minima[group], all[group]));
                 sums.push(b.addi(first, second));
             }

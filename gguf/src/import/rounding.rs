@@ -16,10 +16,14 @@ pub(super) struct Quantized {
     quanta: Value,
     /// The scales of blocks.
     scales: Value,
-    /// The sums of a lane's elements for all products that have a scale in common. Where groups have scales of their own, as `i16`: blocks,
-    /// half of the scales, lanes, and two scales; otherwise as `f32`, times the scale: blocks and lanes.
-    sums: Value,
+    /// The sums, if the weight has minima.
+    pub(super) sums: Option<Sums>,
 }
+
+/// The sums of a lane's elements for all products that have a scale in common. Where groups have scales of their own, as `i16`: blocks, half of
+/// the scales, lanes, and two scales; otherwise as `f32`, times the scale: blocks and lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Sums(Value);
 
 impl Quantized {
     /// Reads the integer of an element of a block, as `i32`.
@@ -31,17 +35,19 @@ impl Quantized {
     pub(super) fn scale(&self, b: &mut Builder, block: Value) -> Value {
         b.extract(self.scales, &[block])
     }
+}
 
+impl Sums {
     /// Reads the sum of a lane of a block.
-    pub(super) fn sum(&self, b: &mut Builder, block: Value, lane: Value) -> Value {
-        b.extract(self.sums, &[block, lane])
+    pub(super) fn of_block(self, b: &mut Builder, block: Value, lane: Value) -> Value {
+        b.extract(self.0, &[block, lane])
     }
 
     /// Reads the sums of a lane for two scales of a block, as `i32`.
-    pub(super) fn sums_of_groups(&self, b: &mut Builder, [block, scales, lane]: [Value; 3]) -> [Value; 2] {
+    pub(super) fn of_groups(self, b: &mut Builder, [block, scales, lane]: [Value; 3]) -> [Value; 2] {
         [0, 1].map(|index| {
             let index = b.index(index);
-            let sum = b.extract(self.sums, &[block, scales, lane, index]);
+            let sum = b.extract(self.0, &[block, scales, lane, index]);
             b.extsi(sum, Element::I32)
         })
     }
@@ -115,12 +121,16 @@ pub(super) fn quantized(b: &mut Builder, x: Value, weight: &Weight) -> Option<Qu
     let empty = b.empty(blocks, Element::F32);
     let maps = [Map::identity(1), Map::identity(1)];
     let scales = dispatch.generic(b, (&[maxima], empty), &maps, &[Iterator::Parallel], |b, x| scale(b, x[0], largest));
+    if !weight.format.has_minima() {
+        let [quanta, scales] = dispatch.end(b, [(quanta, &elements), (scales, blocks)]);
+        return Some(Quantized { quanta, scales, sums: None });
+    }
     let (sums, of_sums) = sums_of_lanes(b, &mut dispatch, (quanta, scales), weight);
     let [quanta, scales, sums] = dispatch.end(b, [(quanta, &elements), (scales, blocks), (sums, &of_sums)]);
-    Some(Quantized { quanta, scales, sums })
+    Some(Quantized { quanta, scales, sums: Some(Sums(sums)) })
 }
 
-/// [`Quantized::sums`], with their extents.
+/// [`Sums`], with their extents.
 fn sums_of_lanes(
     b: &mut Builder,
     dispatch: &mut Dispatch,
