@@ -1,5 +1,6 @@
 //! Byte-level BPE, the model `gpt2`: words are UTF-8 bytes, which merges join in the order of their ranks.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::{Error, Result};
@@ -45,7 +46,8 @@ fn merges(file: &GgufFile, vocabulary: &Vocabulary, plain: &HashMap<&str, u32>) 
     let Some(lines) = metadata::texts(file, MERGES_KEY, metadata::MAXIMUM_MERGES)? else {
         return Err(Error::not_found(format!("the metadata has no '{MERGES_KEY}'")));
     };
-    let all: HashSet<&str> = vocabulary.tokens.iter().map(String::as_str).collect();
+    // Of files as they are published, no merge needs it.
+    let all: LazyCell<HashSet<&str>, _> = LazyCell::new(|| vocabulary.tokens.iter().map(String::as_str).collect());
     // Of equal merges the first counts, and the builder would take the last.
     let mut seen = HashSet::new();
     let mut merges = Merges::new();
@@ -58,17 +60,20 @@ fn merges(file: &GgufFile, vocabulary: &Vocabulary, plain: &HashMap<&str, u32>) 
         };
         let whole = [left, right].concat();
         let parts = [left, right, &whole];
-        if let Some(missing) = parts.iter().find(|part| !all.contains(**part)) {
-            return Err(Error::invalid_argument(format!(
-                "merge {index} names '{}', which is no token",
-                shown(missing)
-            )));
-        }
-        let numbers = parts.map(|part| plain.get(part).copied());
-        if let [Some(left_number), Some(right_number), Some(_)] = numbers
-            && seen.insert((left_number, right_number))
-        {
-            merges.push((left.to_owned(), right.to_owned()));
+        match parts.map(|part| plain.get(part).copied()) {
+            [Some(left_number), Some(right_number), Some(_)] => {
+                if seen.insert((left_number, right_number)) {
+                    merges.push((left.to_owned(), right.to_owned()));
+                }
+            }
+            _ => {
+                if let Some(missing) = parts.iter().find(|part| !all.contains(**part)) {
+                    return Err(Error::invalid_argument(format!(
+                        "merge {index} names '{}', which is no token",
+                        shown(missing)
+                    )));
+                }
+            }
         }
     }
     Ok(merges)
@@ -87,18 +92,28 @@ pub(super) fn piece(token: &str) -> Vec<u8> {
 }
 
 /// Bytes that stand for themselves. Source: `bytes_to_unicode` of GPT-2's `encoder.py`.
-fn is_direct(byte: u8) -> bool {
+const fn is_direct(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF)
 }
 
+/// The bytes that do not stand for themselves.
+const INDIRECT: [u8; 68] = {
+    let (mut indirect, mut count, mut byte) = ([0; 68], 0, 0);
+    while byte < 256 {
+        if !is_direct(byte as u8) {
+            indirect[count] = byte as u8;
+            count += 1;
+        }
+        byte += 1;
+    }
+    indirect
+};
+
 /// Returns the character that stands for a byte: the other bytes are those from U+0100.
 fn character(byte: u8) -> char {
-    match is_direct(byte) {
-        true => char::from(byte),
-        false => {
-            let before = (0..byte).filter(|byte| !is_direct(*byte)).count();
-            char::from_u32(256 + before as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
-        }
+    match INDIRECT.binary_search(&byte) {
+        Ok(index) => char::from_u32(256 + index as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        Err(_) => char::from(byte),
     }
 }
 
@@ -106,6 +121,6 @@ fn character(byte: u8) -> char {
 fn byte(character: char) -> Option<u8> {
     match u32::from(character) {
         number @ 0..256 => u8::try_from(number).ok().filter(|byte| is_direct(*byte)),
-        number => (0..=255).filter(|byte| !is_direct(*byte)).nth(number as usize - 256),
+        number => INDIRECT.get(number as usize - 256).copied(),
     }
 }
