@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::StatusCode;
-use crate::hal::local::loaders::{EmbeddedElfLoader, VmvxLoader};
+use crate::hal::local::loaders::EmbeddedElfLoader;
 
 fn model(name: &str) -> SessionBuilder {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/simple_mul");
@@ -31,6 +31,8 @@ fn untrusted_modules_have_limits_and_no_machine_code() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn machine_code_is_refused_on_every_device() {
+    use crate::hal::local::loaders::VmvxLoader;
+
     let device = Device::create("local-sync").unwrap();
     let own_loaders: Vec<Arc<dyn ExecutableLoader>> =
         vec![Arc::new(VmvxLoader::default()), Arc::new(EmbeddedElfLoader)];
