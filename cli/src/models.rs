@@ -72,6 +72,11 @@ fn shape(text: &str) -> core::result::Result<(String, Vec<i64>), String> {
 }
 
 impl CompilerArguments {
+    /// Finds the compiler.
+    pub(super) fn find(&self) -> Result<Compiler> {
+        Compiler::find(self.iree_compile.as_deref())
+    }
+
     /// Returns what models are compiled for, if the command line names it.
     pub(super) fn target(&self) -> Option<&Target> {
         self.target.as_ref()
@@ -130,8 +135,7 @@ pub(super) fn compile_model(
     not_kept: &mut NotKeptNote,
 ) -> Result<Compiled> {
     let target = &options.target;
-    let compiler =
-        Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
+    let compiler = arguments.find().context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
     let compiled = compiler.compile(model, options, |event| match event {
         Event::Starting => show(&line, format!("compiling {} for {target} ...", model.display())),

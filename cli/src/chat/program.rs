@@ -1,10 +1,10 @@
 //! The program of a language model, which is built once and kept.
 
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, io};
 
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt as _};
@@ -56,12 +56,9 @@ pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<
         return Err(Error::invalid_argument(format!("'{}' is no language model{what}", model.display())));
     }
     let compiler = arguments.compiler.clone().with_slots(O::SLOTS).with_embeddings(O::EMBEDDINGS);
-    let target = compiler.target().cloned().unwrap_or(Target::Portable);
-    let options = compiler.options(target, Vec::new());
-    let compiled = compile_model(model, &compiler, &options, &mut NotKeptNote::default())?;
     let mut project = arguments.project.clone();
     project.feature.push(O::COMMAND.to_owned());
-    let (program, temporary) = program_of(compiled.path(), model, &project)?;
+    let (program, temporary) = program_of(model, &compiler, &project)?;
     let mut command = Command::new(&program);
     command.arg(O::COMMAND).args(arguments.options.words()).arg("--").arg(model);
     match temporary {
@@ -71,21 +68,45 @@ pub(crate) fn run_model<O: ModelOptions>(arguments: &ModelCommand<O>) -> Result<
     }
 }
 
+/// A program, and its folder where that is temporary.
+type Program = (PathBuf, Option<TempDir>);
+
+/// Returns the program of a model. In the user's cache it has two names, of which that of the model is found without an import: models with other
+/// metadata can have the same module.
+fn program_of(model: &Path, compiler: &CompilerArguments, project: &ProjectArguments) -> Result<Program> {
+    let target = compiler.target().cloned().unwrap_or(Target::Portable);
+    let options = compiler.options(target, Vec::new());
+    let of_model = compiler
+        .find()
+        .and_then(|compiler| compiler.key_of_language_model(model, &options))
+        .and_then(|key| cached(&key, model, project));
+    if let Ok(path) = &of_model
+        && path.is_file()
+    {
+        return Ok((path.clone(), None));
+    }
+    let compiled = compile_model(model, compiler, &options, &mut NotKeptNote::default())?;
+    let (program, temporary) = program_of_module(compiled.path(), model, project)?;
+    if let (Ok(path), None) = (of_model, &temporary) {
+        // Without the name, the model is imported at the next start.
+        let _ = create_folder_of(&path).and_then(|()| fs::hard_link(&program, &path));
+    }
+    Ok((program, temporary))
+}
+
 /// Returns the program of a module, which is built unless it is in the user's cache; where there is no cache, in a temporary folder.
-fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result<(PathBuf, Option<TempDir>)> {
-    let name = if model.is_dir() { model.file_name() } else { model.file_stem() };
-    let name = name.unwrap_or("chat".as_ref());
-    let cached = cache_folder().and_then(|cache| {
-        let folder = cache.join("programs").join(key(module, project)?);
-        fs::create_dir_all(&folder).context(|| format!("creating '{}'", folder.display()))?;
-        Ok(folder.join(name))
+fn program_of_module(module: &Path, model: &Path, project: &ProjectArguments) -> Result<Program> {
+    let place = Source::of(module).and_then(|module| {
+        let path = cached(module.text().split_whitespace().next().unwrap_or_default(), model, project)?;
+        create_folder_of(&path).context(|| format!("creating the folder of '{}'", path.display()))?;
+        Ok(path)
     });
-    let (path, temporary) = match cached {
+    let (path, temporary) = match place {
         Ok(path) if path.is_file() => return Ok((path, None)),
         Ok(path) => (path, None),
         Err(_) => {
             let folder = tempfile::tempdir().context(|| "creating a temporary folder")?;
-            (folder.path().join(name), Some(folder))
+            (folder.path().join(name_of(model)), Some(folder))
         }
     };
     let line = ProgressBar::new_spinner();
@@ -97,17 +118,27 @@ fn program_of(module: &Path, model: &Path, project: &ProjectArguments) -> Result
     built.map(|_| (path, temporary))
 }
 
-/// What a program depends on: the module, its options, the processor, and this command line, which has the translator.
-fn key(module: &Path, project: &ProjectArguments) -> Result<String> {
-    let module = Source::of(module)?.text();
+/// The name of a model's program.
+fn name_of(model: &Path) -> &OsStr {
+    let name = if model.is_dir() { model.file_name() } else { model.file_stem() };
+    name.unwrap_or("chat".as_ref())
+}
+
+fn create_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+/// Returns the path of a model's program in the user's cache. A program depends on a hash, its options, the processor, and this command line,
+/// which has the translator.
+fn cached(hash: &str, model: &Path, project: &ProjectArguments) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     (format!("{project:?}"), processor_identity()).hash(&mut hasher);
     let own = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
     if let Ok((metadata, path)) = own {
         (path, metadata.len(), metadata.modified().ok()).hash(&mut hasher);
     }
-    let hash = module.split_whitespace().next().unwrap_or_default();
-    Ok(format!("{hash}-{:016x}", hasher.finish()))
+    let folder = format!("{hash}-{:016x}", hasher.finish());
+    Ok(cache_folder()?.join("programs").join(folder).join(name_of(model)))
 }
 
 /// Runs a program in the place of this one, where the system can.

@@ -168,7 +168,7 @@ fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::Target;
+    use super::super::{CompileOptions, Compiler, Target, gguf};
     use super::*;
 
     fn key(inputs: &Inputs) -> String {
@@ -220,6 +220,36 @@ mod tests {
         keys.push(key(&of()));
         for (index, key) in keys.iter().enumerate() {
             assert_eq!(keys.iter().position(|other| other == key), Some(index), "{index}");
+        }
+    }
+
+    #[test]
+    fn language_models_are_keyed_by_header_options_and_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("net.gguf");
+        let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/language_model/model.gguf");
+        let mut bytes = fs::read(fixture).unwrap();
+        fs::write(&model, &bytes).unwrap();
+        let compiler = |name: &str| Compiler { program: folder.path().join(name) };
+        let of = |name: &str, options: &CompileOptions| compiler(name).key_of_language_model(&model, options).unwrap();
+        let options = CompileOptions::from(Target::Portable);
+        let of_slots = |slots: u64| CompileOptions {
+            language_model: gguf::Options { slots, ..gguf::Options::default() },
+            ..options.clone()
+        };
+        let first = of("iree-compile", &options);
+        let others = [of("other", &options), of("iree-compile", &of_slots(3)), of("iree-compile", &of_slots(4))];
+        // The last byte is one of a weight.
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&model, &bytes).unwrap();
+        assert_eq!(of("iree-compile", &options), first);
+        let key = bytes.windows(11).position(|text| text == b"llama.block").unwrap();
+        bytes[key + 6] = b'c';
+        fs::write(&model, &bytes).unwrap();
+        let of_other_header = of("iree-compile", &options);
+        let all = [vec![first, of_other_header], others.to_vec()].concat();
+        for (index, key) in all.iter().enumerate() {
+            assert_eq!(all.iter().position(|other| other == key), Some(index), "{index}");
         }
     }
 

@@ -204,6 +204,16 @@ impl Compiler {
         &self.program
     }
 
+    /// Returns a hash of all that [`compile`](Compiler::compile) makes the module of a language model of, apart from this library: the header of
+    /// its file, the options and the compiler. It takes a tenth of the time of an import.
+    ///
+    /// # Errors
+    /// Errors of reading the model.
+    pub fn key_of_language_model(&self, model: &Path, options: &CompileOptions) -> Result<String> {
+        let arguments = [options.target.flags(), vec![format!("{options:?}")]].concat();
+        Inputs::new(&import::name_of(model), &arguments, &[self.program()]).key(model)
+    }
+
     /// Compiles a model, or finds the result of an earlier compilation in the user's cache. `notify` is told what happens, unless
     /// the result is in the cache. Where there is no cache, or none that can be written, the module goes to a temporary folder.
     ///
