@@ -37,7 +37,7 @@ fn run() -> Result<()> {
     // `tests/models/digits/accuracy.txt`.
     expect(right == 347, "347 of 360 images are classified right")?;
     println!("360 images have the expected scores, {right} are classified right");
-    expect_status(model.classify(&[0.0; 63]).map(drop), StatusCode::InvalidArgument)
+    expect_status(model.classify([0.0; 63]).map(drop), StatusCode::InvalidArgument)
 }
 
 /// Classifies all images. Returns how many are right.
@@ -45,7 +45,7 @@ fn images(model: &digit::Module) -> Result<usize> {
     let (mut right, mut used) = (0, 0);
     for (index, image) in rows::<64>(IMAGES).enumerate() {
         let before = HEAP.allocations();
-        let (result, instructions) = machine::instructions(|| model.classify(&image.map(f32::from_bits)));
+        let (result, instructions) = machine::instructions(|| model.classify(image.map(f32::from_bits)));
         let (scores, found) = result?;
         let allocations = HEAP.allocations() - before;
         if index < 2 {
@@ -79,9 +79,9 @@ fn short_of_memory(model: &digit::Module) -> Result<()> {
     let mut rest: Vec<u8> = Vec::new();
     let free = HEAP.size() - HEAP.used();
     rest.try_reserve_exact(free - Heap::<HEAP_BYTES>::RESERVE).map_err(|_| Error::internal("the rest of the heap"))?;
-    expect_status(model.classify(&[0.0; 64]).map(drop), StatusCode::ResourceExhausted)?;
+    expect_status(model.classify([0.0; 64]).map(drop), StatusCode::ResourceExhausted)?;
     drop(rest);
-    model.classify(&[0.0; 64])?;
+    model.classify([0.0; 64])?;
     println!("a call that is short of memory fails with RESOURCE_EXHAUSTED, and the next one succeeds");
     Ok(())
 }

@@ -26,7 +26,7 @@ fn main() -> ! {
 
 fn run() -> Result<()> {
     let model = digit::Module::load()?;
-    let (_, found) = model.classify(&IMAGE.map(f32::from))?;
+    let (_, found) = model.classify(IMAGE.map(f32::from))?;
     let mut digit = [0];
     found.read(&mut digit)?;
     println!("the image shows a {}", digit[0]);
