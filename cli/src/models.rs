@@ -73,7 +73,7 @@ fn shape(text: &str) -> core::result::Result<(String, Vec<i64>), String> {
 
 impl CompilerArguments {
     /// Finds the compiler.
-    pub(super) fn find(&self) -> Result<Compiler> {
+    pub(super) fn find_compiler(&self) -> Result<Compiler> {
         Compiler::find(self.iree_compile.as_deref())
     }
 
@@ -135,7 +135,7 @@ pub(super) fn compile_model(
     not_kept: &mut NotKeptNote,
 ) -> Result<Compiled> {
     let target = &options.target;
-    let compiler = arguments.find().context(|| format!("compiling '{}'", model.display()))?;
+    let compiler = arguments.find_compiler().context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
     let compiled = compiler.compile(model, options, |event| match event {
         Event::Starting => show(&line, format!("compiling {} for {target} ...", model.display())),

@@ -77,7 +77,7 @@ fn program_of(model: &Path, compiler: &CompilerArguments, project: &ProjectArgum
     let target = compiler.target().cloned().unwrap_or(Target::Portable);
     let options = compiler.options(target, Vec::new());
     let of_model = compiler
-        .find()
+        .find_compiler()
         .and_then(|compiler| compiler.key_of_language_model(model, &options))
         .and_then(|key| cached(&key, model, project));
     if let Ok(path) = &of_model

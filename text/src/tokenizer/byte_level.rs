@@ -60,20 +60,15 @@ fn merges(file: &GgufFile, vocabulary: &Vocabulary, plain: &HashMap<&str, u32>) 
         };
         let whole = [left, right].concat();
         let parts = [left, right, &whole];
-        match parts.map(|part| plain.get(part).copied()) {
-            [Some(left_number), Some(right_number), Some(_)] => {
-                if seen.insert((left_number, right_number)) {
-                    merges.push((left.to_owned(), right.to_owned()));
-                }
-            }
-            _ => {
-                if let Some(missing) = parts.iter().find(|part| !all.contains(**part)) {
-                    return Err(Error::invalid_argument(format!(
-                        "merge {index} names '{}', which is no token",
-                        shown(missing)
-                    )));
-                }
-            }
+        let [Some(left_number), Some(right_number), Some(_)] = parts.map(|part| plain.get(part).copied()) else {
+            let Some(missing) = parts.iter().find(|part| !all.contains(**part)) else { continue };
+            return Err(Error::invalid_argument(format!(
+                "merge {index} names '{}', which is no token",
+                shown(missing)
+            )));
+        };
+        if seen.insert((left_number, right_number)) {
+            merges.push((left.to_owned(), right.to_owned()));
         }
     }
     Ok(merges)

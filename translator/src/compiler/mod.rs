@@ -205,7 +205,7 @@ impl Compiler {
     }
 
     /// Returns a hash of all that [`compile`](Compiler::compile) makes the module of a language model of, apart from this library: the header of
-    /// its file, the options and the compiler. It takes a tenth of the time of an import.
+    /// its file, the options and the compiler. The model is not imported for it.
     ///
     /// # Errors
     /// Errors of reading the model.
